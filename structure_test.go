@@ -51,7 +51,7 @@ var rules = []struct {
 	{pkg: "sqltx", may: "root ability"},
 	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
-	{pkg: "dynamostore/...", may: "root ability driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
+	{pkg: "dynamostore/...", may: "root ability driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/random internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior"},
@@ -67,6 +67,7 @@ var rules = []struct {
 	{pkg: "internal/backoff", may: "root"},
 	{pkg: "internal/claims", may: "root"}, // for hosts
 	{pkg: "internal/quote"},
+	{pkg: "internal/random"},                                       // the random choices of tests
 	{pkg: "internal/valid", may: "root ability internal/progress"}, // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores
@@ -76,7 +77,7 @@ var rules = []struct {
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
-	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity internal/faulty", libs: "github.com/anishathalye/porcupine"},
+	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity internal/faulty internal/random", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root ability driver memstore internal/faulty"},
 	// faulty is a store in front of another one, which tests let fail.
@@ -84,7 +85,7 @@ var rules = []struct {
 	// lost compares what a store tells of an entity with and without a row.
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
-	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty query projection"},
+	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/random query projection"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},
@@ -96,7 +97,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/faulty", module + "/internal/lost",
+	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/faulty", module + "/internal/lost", module + "/internal/random",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -123,8 +123,7 @@ func (o *owner) act(what int) {
 
 func TestRecoverBesideAnotherOwner(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3000) {
-		random := rand.New(rand.NewPCG(seed, 0))
+	for random := range random.Rounds(t, 3000) {
 		store := memstore.New()
 		o := &owner{t: t, store: store, id: "Thing|1"}
 		for range random.IntN(12) {
@@ -132,7 +131,7 @@ func TestRecoverBesideAnotherOwner(t *testing.T) {
 		}
 		budget := 25 // the other owner rests at last
 		between := func() {
-			for budget > 0 && random.IntN(2) == 0 {
+			for budget > 0 && random.OneIn(2) {
 				budget--
 				o.act(random.IntN(6))
 			}
@@ -140,10 +139,10 @@ func TestRecoverBesideAnotherOwner(t *testing.T) {
 		before := o.last
 		state, last, err := fold(t.Context(), overtaken{store, between}, o.id)
 		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatal(err)
 		}
 		if last < before || last > o.last || state != stateAt(last) {
-			t.Fatalf("seed %d: recovered %d %q, want the state of a number from %d to %d", seed, last, state, before, o.last)
+			t.Fatalf("recovered %d %q, want the state of a number from %d to %d", last, state, before, o.last)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
@@ -58,14 +58,14 @@ func (o own) countTask(ctx context.Context, tx *dynamostore.Tx, s annals.State) 
 }
 
 // changeTask writes the next revision of a random task. It returns false after a conflict.
-func changeTask(ctx context.Context, s annals.Store) (bool, error) {
-	id := annals.NewPersistenceID("Task", fmt.Sprint(mathrand.IntN(taskIDs)))
+func changeTask(ctx context.Context, r *random.Source, s annals.Store) (bool, error) {
+	id := annals.NewPersistenceID("Task", fmt.Sprint(r.IntN(taskIDs)))
 	last, ok, err := s.States().Get(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	w := annals.StateWrite{ID: id, After: last.Revision, Payload: text(taskStatuses[mathrand.IntN(2)]).Payload, WriteID: annals.NewWriteID(), FirstTry: true}
-	if ok && mathrand.IntN(8) == 0 {
+	w := annals.StateWrite{ID: id, After: last.Revision, Payload: text(random.OneOf(r, taskStatuses...)).Payload, WriteID: annals.NewWriteID(), FirstTry: true}
+	if ok && r.OneIn(8) {
 		_, err = s.States().Delete(ctx, w)
 	} else {
 		_, err = s.States().Put(ctx, w)
@@ -130,7 +130,7 @@ func TestChangesAreCountedOnce(t *testing.T) {
 }
 
 func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
-	p := newProxy(t)
+	p, r := newProxy(t), random.New(t)
 	o := newOwn(t)
 	var stores []*dynamostore.Store
 	for range 2 {
@@ -151,7 +151,7 @@ func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 	for w := range 8 {
 		writers.Go(func() {
 			for accepted.Load() < changes {
-				switch ok, err := changeTask(t.Context(), stores[w%2]); {
+				switch ok, err := changeTask(t.Context(), r, stores[w%2]); {
 				case errors.Is(err, annals.ErrUnknown): // four others wrote while its answer was lost
 					unknown.Add(1)
 				case err != nil:
@@ -180,7 +180,7 @@ func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 	if testing.Short() {
 		rounds, changes = 2, 60
 	}
-	p := newProxy(t)
+	p, r := newProxy(t), random.New(t)
 	o, table := newOwn(t), "t"+rand.Text()
 	s, err := openTasks(t.Context(), client(t), commit.Layout{Table: table}, o)
 	if err != nil {
@@ -204,7 +204,7 @@ func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 		for n := 0; n < changes && lines.Scan(); n++ {
 			acknowledged++
 			if n%3 == 0 { // the child is at work: write beside it
-				if ok, err := changeTask(t.Context(), s); err != nil { // its own answers all come
+				if ok, err := changeTask(t.Context(), r, s); err != nil { // its own answers all come
 					t.Error(err)
 				} else if ok {
 					acknowledged++
@@ -239,11 +239,11 @@ func playTasks(ctx context.Context, args string) error {
 	if err != nil {
 		return err
 	}
-	failed := make(chan error)
+	failed, r := make(chan error), random.Of(uint64(os.Getpid()))
 	for range 4 {
 		go func() {
 			for {
-				ok, err := changeTask(ctx, s)
+				ok, err := changeTask(ctx, r, s)
 				if err != nil && !errors.Is(err, annals.ErrUnknown) {
 					failed <- err
 					return

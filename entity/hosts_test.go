@@ -3,7 +3,6 @@ package entity_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,13 +12,14 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // unreliable makes writes of s fail in every way that leaves the outcome open: answers get lost after the write was stored, writes are
 // refused before, and errors come that say nothing.
-func unreliable(s *hooked) {
+func unreliable(s *hooked, r *random.Source) {
 	s.write = func(_ context.Context, _ written, next func() error) error {
-		switch rand.IntN(8) {
+		switch r.IntN(8) {
 		case 0:
 			_ = next()
 			return &annals.Error{Op: "test", Kind: annals.ErrUnknown}
@@ -49,7 +49,7 @@ func TestTwoHostsOneEntity(t *testing.T) {
 
 func twoHostsOneEntity(t *testing.T, kind string) {
 	s := newHooked()
-	unreliable(s)
+	unreliable(s, random.New(t))
 	hosts := threeHosts(t, s, kind)
 	const clients, each = 30, 20
 	var (
@@ -132,8 +132,8 @@ func threeHosts(t *testing.T, s annals.Store, kind string) [3]asker {
 func TestManyEntitiesInLittleMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newHooked()
-		unreliable(s)
+		s, r := newHooked(), random.New(t)
+		unreliable(s, r)
 		b := account
 		b.SnapshotEvery = 3
 		rt, err := entity.New(s, b, entity.Options{MaxEntities: 3, IdleAfter: 20 * time.Millisecond, DeleteEvents: true, Logger: quiet})
@@ -146,7 +146,7 @@ func TestManyEntitiesInLittleMemory(t *testing.T) {
 		for range clients {
 			wg.Go(func() {
 				for range each {
-					id := rand.IntN(ids)
+					id := r.IntN(ids)
 					n, err := rt.Ask(t.Context(), strconv.Itoa(id), 1)
 					if _, twice := replies[id].LoadOrStore(n, true); twice || err != nil {
 						t.Errorf("%d replied %d, %v", id, n, err)
@@ -154,7 +154,7 @@ func TestManyEntitiesInLittleMemory(t *testing.T) {
 					if n := rt.Len(); n > 3 {
 						t.Errorf("%d entities in memory", n)
 					}
-					time.Sleep(rand.N(30 * time.Millisecond))
+					time.Sleep(r.Below(30 * time.Millisecond))
 				}
 			})
 		}

@@ -3,7 +3,6 @@ package entity_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // Commands beyond MaxPending are refused at once, whichever entity they are for. Answered and dropped commands make room.
@@ -67,16 +67,16 @@ func TestMaxPending(t *testing.T) {
 func TestPendingReturnsToZero(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			unreliable(s)
+			s, r := newHooked(), random.New(t)
+			unreliable(s, r)
 			faulty := s.write
 			s.write = func(ctx context.Context, w written, next func() error) error {
-				time.Sleep(rand.N(20 * time.Millisecond))
+				time.Sleep(r.Below(20 * time.Millisecond))
 				return faulty(ctx, w, next)
 			}
 			s.read = func(context.Context, annals.PersistenceID) error {
-				time.Sleep(rand.N(20 * time.Millisecond))
-				if rand.IntN(4) == 0 {
+				time.Sleep(r.Below(20 * time.Millisecond))
+				if r.OneIn(4) {
 					return errors.New("connection refused")
 				}
 				return nil
@@ -86,12 +86,12 @@ func TestPendingReturnsToZero(t *testing.T) {
 			for range 30 {
 				wg.Go(func() {
 					for range 50 {
-						ctx, cancel := context.WithTimeout(t.Context(), rand.N(60*time.Millisecond))
-						id := strconv.Itoa(rand.IntN(4))
-						if rand.IntN(5) == 0 {
+						ctx, cancel := context.WithTimeout(t.Context(), r.Below(60*time.Millisecond))
+						id := strconv.Itoa(r.IntN(4))
+						if r.OneIn(5) {
 							_ = rt.Evict(ctx, id, nil)
 						} else {
-							_, _ = rt.Ask(ctx, id, rand.IntN(5)-2)
+							_, _ = rt.Ask(ctx, id, r.IntN(5)-2)
 						}
 						cancel()
 					}

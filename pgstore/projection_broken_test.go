@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/projection"
@@ -69,6 +69,7 @@ func TestRowsThatRangesShare(t *testing.T) {
 	s := openAt(t, url, pgstore.Options{CreateTables: true})
 	run(t, url, "CREATE TABLE totals (customer INTEGER PRIMARY KEY, n BIGINT NOT NULL); INSERT INTO totals SELECT generate_series(0, 9), 0")
 	const entities, each = 40, 25
+	random := random.New(t)
 	for i := range entities {
 		c := annals.Commit{ID: annals.NewPersistenceID("T", strconv.Itoa(i*7919))}
 		for range each {
@@ -82,7 +83,7 @@ func TestRowsThatRangesShare(t *testing.T) {
 		if err := backoff.Sleep(ctx, time.Millisecond); err != nil { // so that transactions overlap
 			return err
 		}
-		_, err := tx.Exec(ctx, "UPDATE totals SET n = n + 1 WHERE customer = $1", rand.IntN(10))
+		_, err := tx.Exec(ctx, "UPDATE totals SET n = n + 1 WHERE customer = $1", random.IntN(10))
 		return err
 	}, projection.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 		t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)

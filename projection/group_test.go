@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -92,16 +92,10 @@ func TestGroupStoppedRunner(t *testing.T) {
 func TestGroupWithFaults(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 8, func(t *testing.T, w *world) {
-		var mu sync.Mutex
-		random := rand.New(rand.NewPCG(1, 2))
-		draw := func(n int) int {
-			mu.Lock()
-			defer mu.Unlock()
-			return random.IntN(n)
-		}
+		random := random.New(t)
 		faulty := func(n *node) {
 			n.link.fault = func(string) (before, after error) {
-				switch draw(10) {
+				switch random.IntN(10) {
 				case 0:
 					return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}, nil
 				case 1:
@@ -116,13 +110,13 @@ func TestGroupWithFaults(t *testing.T) {
 		for range 10 {
 			nodes = append(nodes, w.join(faulty))
 			w.sleep(20 * time.Second)
-			if draw(2) == 0 {
+			if random.OneIn(2) {
 				nodes[0].leave()
 			} else {
 				nodes[0].link.freeze()
 			}
 			nodes = nodes[1:]
-			w.sleep(time.Duration(draw(30)) * time.Second)
+			w.sleep(random.Below(30 * time.Second))
 		}
 		w.shared(2, 3*testLease)
 		for _, n := range nodes {
@@ -451,11 +445,12 @@ func TestGroupRequests(t *testing.T) {
 func TestGroupSlowWrites(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 8, func(t *testing.T, w *world) {
+		random := random.New(t)
 		slow := func(n *node) {
 			n.handles = holdOnly
 			n.link.fault = func(op string) (before, after error) {
 				if op == "put state" {
-					w.sleep(testLease*3/2 + rand.N(testLease/10))
+					w.sleep(testLease*3/2 + random.Below(testLease/10))
 				}
 				return nil, nil
 			}

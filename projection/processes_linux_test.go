@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 	. "github.com/annals-go/annals/projection"
@@ -218,6 +218,7 @@ func (w *worker) end(t *testing.T) {
 func writers(t *testing.T, s annals.Store) (stop func() map[annals.PersistenceID]annals.SeqNr) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	random := random.New(t)
 	var (
 		all  sync.WaitGroup
 		mu   sync.Mutex
@@ -225,7 +226,7 @@ func writers(t *testing.T, s annals.Store) (stop func() map[annals.PersistenceID
 	)
 	for w := range 4 {
 		all.Go(func() {
-			random := rand.New(rand.NewPCG(1, uint64(w)))
+			random := random.Child()
 			pace := time.NewTicker(50 * time.Millisecond)
 			defer pace.Stop()
 			own := map[annals.PersistenceID]annals.SeqNr{}

@@ -3,7 +3,6 @@ package projection_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -20,7 +20,7 @@ import (
 // rebirths is a random run of entities that are written, forgotten and begin again, while a projection is started and stopped between any two
 // steps. The value of an event is its life and its number.
 type rebirths struct {
-	random *rand.Rand
+	random *random.Source
 	events interface {
 		annals.Store
 		ability.Forgetter
@@ -37,17 +37,18 @@ type rebirths struct {
 
 func lifeOf(id annals.PersistenceID, life int) string { return fmt.Sprintf("%s in life %d", id, life) }
 
-func newRebirths(t *testing.T, seed uint64) *rebirths {
+func newRebirths(t *testing.T, random *random.Source) *rebirths {
 	t.Helper()
-	r := &rebirths{random: rand.New(rand.NewPCG(seed, 5)), lives: map[annals.PersistenceID]int{}, handled: map[string][]annals.SeqNr{}}
+	r := &rebirths{random: random, lives: map[annals.PersistenceID]int{}, handled: map[string][]annals.SeqNr{}}
 	model := memstore.New()
 	r.events = memstore.New()
-	if r.atOnce = seed%4 == 0; !r.atOnce && seed%4 > 1 {
-		r.events = late.New(late.Options{Seed: seed, Lateness: 20 * time.Second, Fixed: seed%8 > 3, Grain: time.Duration(1+r.random.IntN(1000)) * time.Millisecond})
+	atLeastOnce := random.OneIn(2)
+	if r.atOnce = random.OneIn(4); !r.atOnce && !random.OneIn(3) {
+		r.events = late.New(late.Options{Seed: random.Uint64(), Lateness: 20 * time.Second, Fixed: random.OneIn(2), Grain: time.Millisecond + random.Below(time.Second)})
 	}
 	handle := func(_ context.Context, e envelope) error {
-		if seed%2 == 0 && e.SeqNr%3 == 0 { // not in a transaction of memstore, which blocks the others
-			time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		if atLeastOnce && e.SeqNr%3 == 0 { // not in a transaction of memstore, which blocks the others
+			time.Sleep(random.Below(time.Second))
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -58,7 +59,7 @@ func newRebirths(t *testing.T, seed uint64) *rebirths {
 	source := Source[int]{Store: r.events, Type: "T", Codec: numbers}
 	r.runner = func() *Runner {
 		o := Options{Ranges: 1, BatchSize: 1 + r.random.IntN(4), Logger: silent}
-		if seed%2 == 0 {
+		if atLeastOnce {
 			return must(t)(AtLeastOnce("p", source, model, handle, o))
 		}
 		return must(t)(ExactlyOnce("p", source, model, func(ctx context.Context, _ memstore.Tx, e envelope) error { return handle(ctx, e) }, o))
@@ -104,7 +105,7 @@ func (r *rebirths) append(t *testing.T, id annals.PersistenceID) {
 
 func (r *rebirths) forget(t *testing.T, id annals.PersistenceID) {
 	t.Helper()
-	if r.stop != nil && r.random.IntN(2) == 0 {
+	if r.stop != nil && r.random.OneIn(2) {
 		time.Sleep(time.Minute)
 		r.wantWhole(t, id)
 	}
@@ -149,34 +150,34 @@ func (r *rebirths) wantWhole(t *testing.T, id annals.PersistenceID) {
 // stopped and goes on.
 func TestRandomRebirths(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(80) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRebirths(t, seed)
-				ids := []annals.PersistenceID{"T|1", "T|2", "T|3"}[:1+r.random.IntN(3)]
-				for range 40 {
-					id := ids[r.random.IntN(len(ids))]
-					switch n := r.random.IntN(10); {
-					case n < 3:
-						r.append(t, id)
-					case n < 5:
-						r.forget(t, id)
-					case n < 7:
-						r.toggle(t)
-					default:
-						time.Sleep(time.Duration(r.random.ExpFloat64() * float64(2*time.Second)))
-					}
-				}
-				if r.stop == nil {
-					r.toggle(t)
-				}
-				time.Sleep(time.Minute)
-				r.stop()
-				for _, id := range ids {
-					r.wantWhole(t, id)
-				}
-			})
-		})
+	random.Each(t, 80, func(t *testing.T, random *random.Source) {
+		synctest.Test(t, func(t *testing.T) { rebirth(t, random) })
+	})
+}
+
+func rebirth(t *testing.T, random *random.Source) {
+	t.Helper()
+	r := newRebirths(t, random)
+	ids := []annals.PersistenceID{"T|1", "T|2", "T|3"}[:1+random.IntN(3)]
+	for range 40 {
+		id := ids[random.IntN(len(ids))]
+		switch n := random.IntN(10); {
+		case n < 3:
+			r.append(t, id)
+		case n < 5:
+			r.forget(t, id)
+		case n < 7:
+			r.toggle(t)
+		default:
+			time.Sleep(time.Duration(random.ExpFloat64() * float64(2*time.Second)))
+		}
+	}
+	if r.stop == nil {
+		r.toggle(t)
+	}
+	time.Sleep(time.Minute)
+	r.stop()
+	for _, id := range ids {
+		r.wantWhole(t, id)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/query"
 )
@@ -230,9 +231,9 @@ func TestStatesOfTheLibrary(t *testing.T) {
 // Each entity's newest state comes, however late and out of order states become visible, and no state comes twice.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for r := range random.Rounds(t, 30) {
 		synctest.Test(t, func(t *testing.T) {
-			s := late.New(late.Options{Seed: seed, Fixed: seed%2 == 0})
+			s := late.New(late.Options{Seed: r.Uint64(), Fixed: r.OneIn(2)})
 			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer stop()
 			go func() {
@@ -252,7 +253,7 @@ func TestStates(t *testing.T) {
 				}
 			}()
 			var watched annals.Store = s
-			if seed%3 == 0 {
+			if r.OneIn(3) {
 				watched = late.Watched{Store: s}
 			}
 			seen := map[annals.PersistenceID]annals.SeqNr{}
@@ -270,7 +271,7 @@ func TestStates(t *testing.T) {
 			}
 			for x, err := range s.Query().States(t.Context(), annals.Filter{}) {
 				if err != nil || seen[x.ID] != x.Revision {
-					t.Errorf("seed %d: %s: revision %d is there, %d came, %v", seed, x.ID, x.Revision, seen[x.ID], err)
+					t.Errorf("%s: revision %d is there, %d came, %v", x.ID, x.Revision, seen[x.ID], err)
 				}
 			}
 			n := 0

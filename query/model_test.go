@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,13 +13,13 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/query"
 )
 
 // model is one run of writers and of a worker that follows them, saves its position after each batch, and crashes now and then.
 type model struct {
-	seed     uint64
-	random   *rand.Rand
+	random   *random.Source
 	lateness time.Duration
 	store    *late.Store
 	filter   annals.Filter
@@ -33,38 +32,30 @@ type model struct {
 	batches []query.Batch[annals.Event] // that were saved
 }
 
-// oneOf returns one of vs.
-func oneOf[T any](r *rand.Rand, vs ...T) T { return vs[r.IntN(len(vs))] }
-
-func newModel(seed uint64) *model {
-	m := &model{seed: seed, random: rand.New(rand.NewPCG(seed, 2))}
-	r := m.random
-	m.lateness = oneOf(r, 100*time.Millisecond, 2*time.Second, 30*time.Second)
-	o := late.Options{Seed: seed, Lateness: m.lateness, Fixed: r.IntN(3) == 0,
-		Skew: oneOf(r, 0, m.lateness/10, m.lateness/2), Grain: oneOf(r, time.Microsecond, m.lateness/20, m.lateness/4)}
-	if n := oneOf(r, 0, 200, 20); n > 0 { // a fault between two values cuts a page there
-		var mu sync.Mutex
-		faults := rand.New(rand.NewPCG(seed, 3))
-		o.Fault = func(string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if faults.IntN(n) == 0 {
-				return late.ErrInjected
-			}
-			return nil
+func newModel(r *random.Source) *model {
+	m := &model{random: r}
+	m.lateness = random.OneOf(r, 100*time.Millisecond, 2*time.Second, 30*time.Second)
+	o := late.Options{Seed: r.Uint64(), Lateness: m.lateness, Fixed: r.OneIn(3),
+		Skew: random.OneOf(r, 0, m.lateness/10, m.lateness/2), Grain: random.OneOf(r, time.Microsecond, m.lateness/20, m.lateness/4)}
+	faults, n := r.Child(), random.OneOf(r, 0, 200, 20)
+	o.Fault = func(string) error { // one between two values cuts a page there
+		if faults.OneIn(n) {
+			return late.ErrInjected
 		}
+		return nil
 	}
 	m.store = late.New(o)
-	m.filter = annals.Filter{Type: oneOf(r, "", "T"), Slices: oneOf(r, annals.SliceRange{}, annals.SliceRange{From: 100, To: 800}), Tag: oneOf(r, "", "", "a")}
-	m.deletes = r.IntN(3) == 0
+	m.filter = annals.Filter{Type: random.OneOf(r, "", "T"), Slices: random.OneOf(r, annals.SliceRange{}, annals.SliceRange{From: 100, To: 800}), Tag: random.OneOf(r, "", "", "a")}
+	m.deletes = r.OneIn(3)
 	return m
 }
 
 // run returns what is wrong with what the worker saved.
 func (m *model) run(ctx context.Context) error {
 	var writers sync.WaitGroup
-	for w := range uint64(3) {
-		writers.Go(func() { m.write(ctx, rand.New(rand.NewPCG(m.seed, 10+w))) })
+	for range 3 {
+		own := m.random.Child()
+		writers.Go(func() { m.write(ctx, own) })
 	}
 	following, stop := context.WithCancel(ctx)
 	var ended sync.WaitGroup
@@ -83,10 +74,10 @@ func (m *model) run(ctx context.Context) error {
 }
 
 // write appends to a few entities, and to some that are new.
-func (m *model) write(ctx context.Context, r *rand.Rand) {
+func (m *model) write(ctx context.Context, r *random.Source) {
 	for round := range 60 {
-		id := annals.NewPersistenceID(oneOf(r, "T", "T", "U"), strconv.Itoa(r.IntN(8)))
-		if r.IntN(4) == 0 {
+		id := annals.NewPersistenceID(random.OneOf(r, "T", "T", "U"), strconv.Itoa(r.IntN(8)))
+		if r.OneIn(4) {
 			id += annals.PersistenceID(fmt.Sprint("-", r.IntN(3), "-", round))
 		}
 		last, err := m.store.Store.Journal().LastSeqNr(ctx, id)
@@ -95,13 +86,13 @@ func (m *model) write(ctx context.Context, r *rand.Rand) {
 		}
 		events := make([]annals.NewEvent, 1+r.IntN(4))
 		for i := range events {
-			events[i] = annals.NewEvent{Payload: annals.Payload{SerializerID: 1}, Tags: oneOf(r, nil, []string{"a"}, []string{"b", "a"}, []string{"b"})}
+			events[i] = annals.NewEvent{Payload: annals.Payload{SerializerID: 1}, Tags: random.OneOf(r, nil, []string{"a"}, []string{"b", "a"}, []string{"b"})}
 		}
 		_, _ = m.store.Journal().Append(ctx, annals.Commit{ID: id, After: last, Events: events}) // a conflict of two writers is all right
-		if m.deletes && r.IntN(10) == 0 {
+		if m.deletes && r.OneIn(10) {
 			_ = m.store.Journal().DeleteTo(ctx, id, last)
 		}
-		time.Sleep(time.Duration(r.Int64N(int64(m.lateness / 3))))
+		time.Sleep(r.Below(m.lateness / 3))
 	}
 }
 
@@ -120,7 +111,7 @@ func (m *model) work(ctx context.Context) error {
 		from = m.resume(from, m.newest())
 	}
 	var store annals.Store = m.store
-	if m.random.IntN(2) == 0 {
+	if m.random.OneIn(2) {
 		store = late.Watched{Store: m.store}
 	}
 	if m.lie != nil {
@@ -128,12 +119,12 @@ func (m *model) work(ctx context.Context) error {
 	}
 	filter := m.filter
 	filter.Slices = annals.SliceRange{}
-	feed, err := query.NewFeed(store, filter, from, query.Options{Window: oneOf(m.random, 0, 3, 20)})
+	feed, err := query.NewFeed(store, filter, from, query.Options{Window: random.OneOf(m.random, 0, 3, 20)})
 	if err != nil {
 		return err
 	}
-	for range m.random.IntN(oneOf(m.random, 1, 4, 200)) + 1 {
-		most := oneOf(m.random, 1, 3, 100)
+	for range m.random.IntN(random.OneOf(m.random, 1, 4, 200)) + 1 {
+		most := random.OneOf(m.random, 1, 3, 100)
 		b, err := feed.Next(ctx, most)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -144,11 +135,11 @@ func (m *model) work(ctx context.Context) error {
 		if len(b.Items) > most {
 			return fmt.Errorf("%d events, want at most %d", len(b.Items), most)
 		}
-		if m.random.IntN(10) == 0 {
+		if m.random.OneIn(10) {
 			return nil // crashed before it saved
 		}
-		if m.random.IntN(5) == 0 {
-			time.Sleep(time.Duration(m.random.Int64N(int64(m.lateness)))) // a slow handler
+		if m.random.OneIn(5) {
+			time.Sleep(m.random.Below(m.lateness)) // a slow handler
 		}
 		p := annals.Progress{Projection: "p", Slices: m.filter.Slices, Through: b.Through, Once: true}
 		for _, e := range b.Items {
@@ -225,15 +216,13 @@ func (m *model) check(ctx context.Context) error {
 // Whatever is late, in whatever order, wherever pages and batches end and workers crash: a worker gets each event once, those of an entity in order.
 func TestFeedModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(modelRuns) {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if err := newModel(seed).run(t.Context()); err != nil {
-					t.Errorf("seed %d: %v", seed, err)
-				}
-			})
+	random.Each(t, modelRuns, func(t *testing.T, r *random.Source) {
+		synctest.Test(t, func(t *testing.T) {
+			if err := newModel(r).run(t.Context()); err != nil {
+				t.Error(err)
+			}
 		})
-	}
+	})
 }
 
 const modelRuns = 100

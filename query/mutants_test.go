@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // A store that lies to a feed makes it a feed that does not do one part of its work.
@@ -62,15 +63,15 @@ func TestModelFindsMutants(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(modelRuns) {
+			for r := range random.Rounds(t, modelRuns) {
 				var err error
 				synctest.Test(t, func(t *testing.T) {
-					m := newModel(seed)
+					m := newModel(r)
 					mutate(m)
 					err = m.run(t.Context())
 				})
 				if err != nil {
-					t.Logf("seed %d: %v", seed, err)
+					t.Log(err)
 					return
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -77,17 +77,17 @@ func wantTasks(t *testing.T, s *sqlitestore.Store, changes int) {
 func TestManyChanges(t *testing.T) {
 	t.Parallel()
 	const workers, entities, want = 8, 16, changes
-	s := open(t, tasks(nil))
+	s, r := open(t, tasks(nil)), random.New(t)
 	var accepted, conflicts, refused atomic.Int64
 	change := func(s annals.Store) error {
-		id := annals.PersistenceID(fmt.Sprintf("Task|%d", rand.IntN(entities)))
+		id := annals.PersistenceID(fmt.Sprintf("Task|%d", r.IntN(entities)))
 		last, there, err := s.States().Get(t.Context(), id)
 		if err != nil {
 			return err
 		}
 		w := annals.StateWrite{ID: id, After: last.Revision, WriteID: annals.NewWriteID(), FirstTry: true,
-			Payload: payload([]string{"open", "done", "refused"}[rand.IntN(3)])}
-		if there && rand.IntN(8) == 0 {
+			Payload: payload(random.OneOf(r, "open", "done", "refused"))}
+		if there && r.OneIn(8) {
 			_, err = s.States().Delete(t.Context(), w)
 		} else {
 			_, err = s.States().Put(t.Context(), w)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // lagging is an executor whose indexes show each row as it was at one of several moments, the same one for all requests up to the last of
@@ -22,7 +22,7 @@ type lagging struct {
 	*plantest.Executor
 	tables  []plan.Table
 	moments []*plantest.Executor
-	random  *rand.Rand
+	random  *random.Source
 	past    *plantest.Executor // what the indexes show
 	lags    int                // requests for which the indexes lag
 }
@@ -99,12 +99,11 @@ func TestRecoverBehindIndexes(t *testing.T) {
 	for name, layout := range options() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seeds := uint64(60)
+			rounds := 60
 			if testing.Short() {
-				seeds = 8
+				rounds = 8
 			}
-			for seed := range seeds {
-				random := rand.New(rand.NewPCG(seed, 1))
+			for random := range random.Rounds(t, rounds) {
 				o := newOwner(t, layout)
 				x := &lagging{Executor: o.x, tables: o.offer.Tables, random: random, lags: 100}
 				var last, saved annals.SeqNr
@@ -143,7 +142,7 @@ func TestRecoverBehindIndexes(t *testing.T) {
 					t.Errorf("recovered up to %d, want %d", recovered, last)
 				}
 				if t.Failed() {
-					t.Fatalf("seed %d: %s", seed, history)
+					t.Fatal(history)
 				}
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals/examples/groupchat/profile"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/internal/servers/postgres"
 )
 
@@ -164,8 +164,9 @@ func countsSurviveKill(t *testing.T, store string) {
 	const workers, enough = 8, 350 // per life; there are two
 	var accepted, refused int
 	var owners []*owner
+	r := random.New(t)
 	for i := range workers {
-		owners = append(owners, &owner{user: fmt.Sprintf("own-%d", i)})
+		owners = append(owners, &owner{random: r, user: fmt.Sprintf("own-%d", i)})
 	}
 	for range 2 {
 		var servers []*child
@@ -231,6 +232,7 @@ var shared = []string{"shared-1", "shared-2", "shared-3"}
 
 // owner is a user whom one worker changes, always through one server, and what it knows.
 type owner struct {
+	random  *random.Source
 	user    string
 	is      profile.Profile // acknowledged
 	would   profile.Profile // what the change without an answer would make it
@@ -293,21 +295,21 @@ func change(t *testing.T, clients []*client, owners []*owner, enough int, kill f
 // change makes one change: every third is of a shared user.
 func (o *owner) change(ctx context.Context, c *client, i int) error {
 	if i%3 == 2 {
-		user := shared[rand.IntN(len(shared))]
-		switch rand.IntN(3) {
+		user := random.OneOf(o.random, shared...)
+		switch o.random.IntN(3) {
 		case 0:
-			return c.setName(ctx, user, fmt.Sprintf("name-%d", rand.IntN(3)))
+			return c.setName(ctx, user, fmt.Sprintf("name-%d", o.random.IntN(3)))
 		case 1:
 			return c.removeProfile(ctx, user)
 		}
-		return c.setStatus(ctx, user, profile.Statuses[rand.IntN(len(profile.Statuses))])
+		return c.setStatus(ctx, user, random.OneOf(o.random, profile.Statuses...))
 	}
 	next, do := o.is, func() error { return c.removeProfile(ctx, o.user) }
-	switch status := profile.Statuses[rand.IntN(len(profile.Statuses))]; {
+	switch status := random.OneOf(o.random, profile.Statuses...); {
 	case o.is.Name == "":
 		next = profile.Profile{Name: o.user, Status: profile.Active}
 		do = func() error { return c.setName(ctx, o.user, next.Name) }
-	case rand.IntN(5) == 0:
+	case o.random.OneIn(5):
 		next = profile.Profile{}
 	default:
 		next.Status = status

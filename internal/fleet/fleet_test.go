@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	mathrand "math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +26,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/internal/servers/process"
@@ -54,7 +54,7 @@ func TestFleet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range *rollouts {
-				(&fleet{T: t, url: url, name: rand.Text()[:8]}).run()
+				(&fleet{T: t, random: random.New(t), url: url, name: rand.Text()[:8]}).run()
 			}
 		})
 	}
@@ -62,6 +62,7 @@ func TestFleet(t *testing.T) {
 
 type fleet struct {
 	*testing.T
+	random    *random.Source
 	url, name string
 	members   [members]atomic.Pointer[member]
 	keys      [shared]struct {
@@ -95,7 +96,7 @@ func (f *fleet) run() {
 	for release := range releases {
 		for range 2 { // a release runs beside itself, too
 			for i := range members {
-				f.pause(ctx, time.Duration(100+mathrand.IntN(300))*time.Millisecond)
+				f.pause(ctx, 100*time.Millisecond+f.random.Below(300*time.Millisecond))
 				stops[i]()
 				stops[i] = f.start(i, release)
 			}
@@ -139,7 +140,7 @@ func (f *fleet) customer(n int) string { return f.name + "-" + strconv.Itoa(n) }
 // start starts member i in place of the one that runs. stop kills the member, or asks it to stop.
 func (f *fleet) start(i, release int) (stop func()) {
 	f.Helper()
-	signal := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[mathrand.IntN(2)]
+	signal := random.OneOf(f.random, syscall.SIGKILL, syscall.SIGTERM)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), storeURL+"="+f.url, releaseNo+"="+strconv.Itoa(release))
 	cmd.Stderr = os.Stderr
@@ -207,7 +208,7 @@ func send(ctx context.Context, method, url string) (t Total, err error) {
 // must repeats a request, to any member, until it is answered. ok is false when ctx has ended.
 func (f *fleet) must(ctx context.Context, method, path string) (t Total, ok bool) {
 	for ctx.Err() == nil {
-		t, err := f.ask(ctx, mathrand.IntN(members), method, path)
+		t, err := f.ask(ctx, f.random.IntN(members), method, path)
 		if err == nil {
 			return t, true
 		}
@@ -222,7 +223,7 @@ func (f *fleet) must(ctx context.Context, method, path string) (t Total, ok bool
 // add adds keys to the shared customers.
 func (f *fleet) add(ctx context.Context) {
 	for ctx.Err() == nil {
-		n, key := mathrand.IntN(shared), rand.Text()
+		n, key := f.random.IntN(shared), rand.Text()
 		t, ok := f.must(ctx, http.MethodPost, f.customer(n)+"/"+key)
 		if !ok {
 			return
@@ -245,7 +246,7 @@ func (f *fleet) forget(ctx context.Context) {
 		if n%2 == 0 {
 			number = 0
 		}
-		keys := 1 + mathrand.IntN(4)
+		keys := 1 + f.random.IntN(4)
 		for range keys {
 			if _, ok := f.must(ctx, http.MethodPost, id+"/"+rand.Text()); !ok {
 				return

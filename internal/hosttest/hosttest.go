@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // TwoRuntimes runs one runtime on here and one on there, two stores that are open on the same data. Clients of both send commands to the
@@ -27,7 +27,7 @@ func TwoRuntimes(t *testing.T, here, there annals.Store) {
 	t.Helper()
 	for name, start := range kinds(here.Capabilities()) {
 		t.Run(name, func(t *testing.T) {
-			calls, err := play(t.Context(), start, here, there, entity.Options{})
+			calls, err := play(t.Context(), random.New(t), start, here, there, entity.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ type answer struct {
 }
 
 // play lets clients of two runtimes send commands and returns the history of commands and answers.
-func play(ctx context.Context, start starter, here, there annals.Store, o entity.Options) ([]porcupine.Operation, error) {
+func play(ctx context.Context, r *random.Source, start starter, here, there annals.Store, o entity.Options) ([]porcupine.Operation, error) {
 	var runtimes [2]*entity.Runtime[int, int, int]
 	for i, s := range []annals.Store{here, there} {
 		rt, err := start(s, o)
@@ -133,9 +133,9 @@ func play(ctx context.Context, start starter, here, there annals.Store, o entity
 	for client := range clients {
 		wg.Go(func() {
 			for range steps {
-				c := command{id: fmt.Sprint(rand.IntN(entities)), amount: amount()}
+				c := command{id: fmt.Sprint(r.IntN(entities)), amount: amount(r)}
 				op := porcupine.Operation{ClientId: client, Input: c, Call: int64(time.Since(began))}
-				balance, err := run(ctx, runtimes[client%2], c)
+				balance, err := run(ctx, runtimes[client%2], c, r.OneIn(2))
 				op.Return = int64(time.Since(began))
 				a := answer{balance: balance, rejected: errors.Is(err, errPoor), unknown: errors.Is(err, annals.ErrUnknown)}
 				op.Output = a
@@ -155,9 +155,9 @@ func play(ctx context.Context, start starter, here, there annals.Store, o entity
 	return calls, failed
 }
 
-// run sends c, and reads with Ask or View.
-func run(ctx context.Context, rt *entity.Runtime[int, int, int], c command) (balance int, err error) {
-	if c.amount != 0 || rand.IntN(2) == 0 {
+// run sends c. What only reads is a View, or an Ask where asks says so.
+func run(ctx context.Context, rt *entity.Runtime[int, int, int], c command, asks bool) (balance int, err error) {
+	if c.amount != 0 || asks {
 		return rt.Ask(ctx, c.id, c.amount)
 	}
 	err = rt.View(ctx, c.id, func(now int, _ annals.SeqNr) error { balance = now; return nil })
@@ -166,11 +166,11 @@ func run(ctx context.Context, rt *entity.Runtime[int, int, int], c command) (bal
 
 // amount is 0, which only reads, for one of three commands. Otherwise it is as often negative as positive, so that rejections are
 // frequent.
-func amount() int {
-	if rand.IntN(3) == 0 {
+func amount(r *random.Source) int {
+	if r.OneIn(3) {
 		return 0
 	}
-	return rand.IntN(201) - 100
+	return r.IntN(201) - 100
 }
 
 // linearizable reports whether some order of the calls that agrees with their times explains their answers.

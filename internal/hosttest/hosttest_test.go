@@ -8,6 +8,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -28,9 +29,9 @@ func TestRuntimesThatDoNotLook(t *testing.T) {
 	for name, start := range kinds(memstore.New().Capabilities()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 20 {
+			for r := range random.Rounds(t, 20) {
 				s := slow()
-				calls, err := play(t.Context(), start, s, s, entity.Options{SingleOwner: true})
+				calls, err := play(t.Context(), r, start, s, s, entity.Options{SingleOwner: true})
 				if err != nil {
 					t.Fatal(err)
 				}

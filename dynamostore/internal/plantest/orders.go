@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // Scenario is processes that use the same tables at the same time.
@@ -59,7 +59,7 @@ type Run struct {
 
 	prepared uint64 // unique numbers given before the run
 
-	random  *rand.Rand           // makes the choices; nil: choices has them
+	random  *random.Source       // makes the choices; nil: choices has them
 	lagging *Executor            // what the indexes have, with Lag
 	tokens  map[string]time.Time // of transactions, with the time at which they were stored
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // process is the executor of one process. It waits before each request until the request may be executed.
@@ -68,8 +69,8 @@ func (a *process) Clock() time.Time { return time.Now().Add(a.ahead) }
 
 // jump sets the clock of a forward or back, at some requests.
 func (a *process) jump() {
-	if a.s.Clocks && a.s.random.IntN(4) == 0 {
-		unit := []time.Duration{time.Millisecond, time.Second, time.Minute, 24 * time.Hour}[a.s.random.IntN(4)]
+	if a.s.Clocks && a.s.random.OneIn(4) {
+		unit := random.OneOf(a.s.random, time.Millisecond, time.Second, time.Minute, 24*time.Hour)
 		a.ahead = time.Duration(a.s.random.IntN(200)-100) * unit
 		a.print("# the clock of process %d is %v ahead\n", a.place+1, a.ahead)
 	}

@@ -3,9 +3,7 @@ package plantest
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,11 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-)
-
-var (
-	schedules = flag.Int("schedules", 8, "how many random schedules RandomSchedules runs for each setting of a layout")
-	seed      = flag.Uint64("schedule.seed", 0, "the seed of the one schedule to run; 0 is random seeds")
+	"github.com/annals-go/annals/internal/random"
 )
 
 // RandomSchedules runs owners that append, save snapshots, delete, skip and forget, and write states, and readers, in random orders of their
@@ -28,45 +22,31 @@ func RandomSchedules(t *testing.T, layouts map[string]plan.Layout, tries Tries) 
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if *seed != 0 {
-				runSchedule(t, layout, *seed, tries)
-				return
-			}
-			for range *schedules {
-				if seed := rand.Uint64(); !runSchedule(t, layout, seed, tries) {
-					return
-				}
+			for r := range random.Rounds(t, 8) {
+				synctest.Test(t, func(t *testing.T) { schedule(t, layout, r, tries) })
 			}
 		})
 	}
 }
 
-// runSchedule runs the schedule of a seed.
-func runSchedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) (ok bool) {
+func schedule(t *testing.T, layout plan.Layout, r *random.Source, tries Tries) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { ok = schedule(t, layout, seed, tries) })
-	return ok
-}
-
-func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
-	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 0))
 	offer, err := layout.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Run{random: r, tokens: map[string]time.Time{}}
 	h := &history{Entity: &Entity{Ctx: t.Context(), Offer: offer, ID: "Thing|1", First: 1}, run: s, random: r, owners: 1, times: map[annals.SeqNr]time.Time{},
-		stateEvents: offer.Capabilities.StateEvents && r.IntN(2) == 0,
+		stateEvents: offer.Capabilities.StateEvents && r.OneIn(2),
 		put:         map[annals.SeqNr][]string{}, skips: map[annals.SeqNr]string{}, targets: map[annals.SeqNr][]annals.SeqNr{}}
-	s.Orders = Orders{Page: []int{0, 2, 3}[r.IntN(3)], Late: r.IntN(3) == 0, Lag: r.IntN(2) == 0, Faults: r.IntN(2) == 0, Clocks: r.IntN(2) == 0}
+	s.Orders = Orders{Page: random.OneOf(r, 0, 2, 3), Late: r.OneIn(3), Lag: r.OneIn(2), Faults: r.OneIn(2), Clocks: r.OneIn(2)}
 	p := Scenario{Tables: New(offer.Tables)}
-	if r.IntN(4) == 0 { // the numbers get a third digit soon
+	if r.OneIn(4) { // the numbers get a third digit soon
 		h.size = min(95+r.IntN(5), cmp.Or(offer.Capabilities.Limits.MaxEvents, 100))
 	}
 	for range r.IntN(6) {
 		if err := h.step(p.Tables); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatal(err)
 		}
 	}
 	through := func(do Process) Process {
@@ -75,26 +55,24 @@ func schedule(t *testing.T, layout plan.Layout, seed uint64, tries Tries) bool {
 	owner := through(h.steps(1 + r.IntN(6)))
 	reader := func(x plan.Executor) error { return errors.Join(h.recover(x), h.replay(x), h.others(x)) }
 	p.Processes = []Process{owner, reader}
-	if offer.Capabilities.FenceAfterDelete && r.IntN(2) == 0 {
+	if offer.Capabilities.FenceAfterDelete && r.OneIn(2) {
 		h.owners++
 		p.Processes = append(p.Processes, through(h.steps(1+r.IntN(3)))) // another owner
 	}
-	if r.IntN(2) == 0 {
+	if r.OneIn(2) {
 		p.Processes = append(p.Processes, reader)
 	}
 	p.End = reader
 	if err := s.run(p); err != nil {
-		t.Errorf("seed %d: %v\npages of %d, late %t, lag %t, faults %t, clocks %t, in the order\n%s", seed, err, s.Page, s.Late, s.Lag, s.Faults, s.Clocks, p.Tables.Log())
-		return false
+		t.Errorf("%v\npages of %d, late %t, lag %t, faults %t, clocks %t, in the order\n%s", err, s.Page, s.Late, s.Lag, s.Faults, s.Clocks, p.Tables.Log())
 	}
-	return true
 }
 
 // history is an entity in a random schedule.
 type history struct {
 	*Entity
 	run       *Run
-	random    *rand.Rand
+	random    *random.Source
 	owners    int
 	size      int // of the next commit; 0 is a small one
 	writes    byte
@@ -153,7 +131,7 @@ func (h *history) step(x plan.Executor) error {
 			commit.Events = append(commit.Events, object(h.writes))
 		}
 		last := after + annals.SeqNr(len(commit.Events))
-		if caps.CommitSnapshot && (after == 0 && caps.Limits.FirstSnapshot || h.random.IntN(4) == 0) {
+		if caps.CommitSnapshot && (after == 0 && caps.Limits.FirstSnapshot || h.random.OneIn(4)) {
 			commit.Snapshot = &annals.Snapshot{ID: h.ID, SeqNr: last, Payload: object(h.writes).Payload}
 		}
 		var r annals.Receipt
@@ -187,7 +165,7 @@ func (h *history) step(x plan.Executor) error {
 		h.saved = max(h.saved, n)
 	case what < 7 || !caps.ManySnapshots:
 		to := h.saved
-		if h.saved == 0 || h.random.IntN(6) == 0 {
+		if h.saved == 0 || h.random.OneIn(6) {
 			to = annals.SeqNr(h.random.IntN(int(h.Acked))) + 1
 		}
 		if h.marked = max(h.marked, to); to > h.saved {
@@ -277,7 +255,7 @@ func (h *history) replay(x plan.Executor) error {
 
 // index returns the tables as the indexes have them.
 func (s *Run) index() *Executor {
-	if s.lagging == nil || s.random.IntN(3) == 0 {
+	if s.lagging == nil || s.random.OneIn(3) {
 		s.lagging = s.tables.Clone()
 	}
 	return s.lagging

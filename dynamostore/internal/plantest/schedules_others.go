@@ -31,7 +31,7 @@ func (h *history) stepState(x plan.Executor) error {
 	}
 	h.writes++
 	w := plan.StateWrite{StateWrite: annals.StateWrite{ID: stateID, After: h.revision, WriteID: annals.WriteID{14: 2, 15: h.writes}}, Time: x.Now(), Given: true}
-	if caps.DeletesStates && h.revision > 0 && h.random.IntN(4) == 0 {
+	if caps.DeletesStates && h.revision > 0 && h.random.OneIn(4) {
 		w.Deleted = true
 	} else {
 		w.Payload = object(h.writes).Payload
@@ -62,7 +62,7 @@ func (h *history) stepSkip(x plan.Executor) error {
 	after, n := h.skipped, h.skipped+1+annals.SeqNr(h.random.IntN(5))
 	what := fmt.Sprintf("skip to %d", n)
 	do, repeatable := func() error { return c.SkipTo(h.Ctx, skipID, after, n) }, true
-	if h.random.IntN(3) == 0 {
+	if h.random.OneIn(3) {
 		h.writes++
 		commit := annals.Commit{ID: skipID, After: after, WriteID: annals.WriteID{14: 3, 15: h.writes}, Events: []annals.NewEvent{object(h.writes)}}
 		n, what, repeatable = after+1, fmt.Sprintf("append by %d", h.writes), h.Offer.Capabilities.Repeatable

@@ -3,10 +3,8 @@ package subscription
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -16,9 +14,8 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/random"
 )
-
-var worlds = flag.Int("worlds", 3, "how many random worlds the model test has")
 
 // readModel is what consumers made of their deliveries. It knows the number of each entity, as a table would that has it beside its rows.
 type readModel struct {
@@ -32,7 +29,7 @@ type readModel struct {
 }
 
 // consume handles deliveries until ctx ends. late acknowledges them some time later, in any order.
-func (m *readModel) consume(ctx context.Context, who int, p *process, random *rand.Rand, late bool) {
+func (m *readModel) consume(ctx context.Context, who int, p *process, random *random.Source, late bool) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	known := m.acknowledged()
@@ -45,8 +42,8 @@ func (m *readModel) consume(ctx context.Context, who int, p *process, random *ra
 		}
 		m.handle(who, d, known)
 		pause := time.After(0)
-		if random.IntN(4) == 0 {
-			pause = time.After(within(random, 2*lease))
+		if random.OneIn(4) {
+			pause = time.After(random.Below(2 * lease))
 		}
 		ack := func() {
 			select {
@@ -116,18 +113,14 @@ func (m *readModel) handle(who int, d ability.Delivery, known map[annals.Persist
 // acknowledged is delivered again.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range *worlds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { model(t, uint64(seed)) })
-		})
-	}
+	random.Each(t, 3, func(t *testing.T, r *random.Source) {
+		synctest.Test(t, func(t *testing.T) { model(t, r) })
+	})
 }
 
-func model(t *testing.T, seed uint64) {
-	w := newWorld(t, seed)
-	w.stream.near = int(seed % 4)
-	random := w.random
+func model(t *testing.T, random *random.Source) {
+	w := newWorld(t, random.Uint64())
+	w.stream.near = random.IntN(4)
 	m := &readModel{TB: t, last: map[annals.PersistenceID]annals.SeqNr{}, acked: map[annals.PersistenceID]annals.SeqNr{}}
 	writer := w.process()
 	written := map[annals.PersistenceID]annals.SeqNr{}
@@ -147,13 +140,13 @@ func model(t *testing.T, seed uint64) {
 	var wait sync.WaitGroup
 	begin := func() *process {
 		p, who := w.process(), random.IntN(1000)
-		if random.IntN(3) == 0 {
-			p.slow(within(random, lease/2))
+		if random.OneIn(3) {
+			p.slow(random.Below(lease / 2))
 		}
-		if random.IntN(2) == 0 { // answers are lost
-			faults := rand.New(rand.NewPCG(seed, uint64(who)))
+		own, late := random.Child(), random.OneIn(3)
+		if random.OneIn(2) { // answers are lost
 			p.fault = func(plan.Write) (before, after error) {
-				switch faults.IntN(20) {
+				switch own.IntN(20) {
 				case 0:
 					return errDown, nil
 				case 1:
@@ -164,7 +157,6 @@ func model(t *testing.T, seed uint64) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		all = append(all, running{p, cancel})
-		own, late := rand.New(rand.NewPCG(seed, random.Uint64())), random.IntN(3) == 0
 		wait.Go(func() { m.consume(ctx, who, p, own, late) })
 		return p
 	}
@@ -179,28 +171,28 @@ func model(t *testing.T, seed uint64) {
 			p.fail(false, true)
 		}
 		w.stream.roll()
-		<-time.After(5*lease + within(random, 10*lease))
+		<-time.After(5*lease + random.Below(10*lease))
 		for _, p := range all {
 			p.pause(48 * time.Hour)
 		}
 		rest := func() {
 			for range 3 {
 				write(1 + random.IntN(5))
-				<-time.After(within(random, 8*time.Hour))
-				if random.IntN(2) == 0 {
+				<-time.After(random.Below(8 * time.Hour))
+				if random.OneIn(2) {
 					w.stream.roll()
 				}
 			}
 		}
 		rest()
-		if random.IntN(4) > 0 {
+		if !random.OneIn(4) {
 			begin().fail(true, false)
 			<-time.After(10 * lease)
 			end(len(all) - 1)
 			rest()
 		}
 		for _, p := range all {
-			p.pause(within(random, time.Hour))
+			p.pause(random.Below(time.Hour))
 			p.fail(false, false)
 		}
 	}
@@ -226,16 +218,16 @@ func model(t *testing.T, seed uint64) {
 			}
 		case 5:
 			if len(all) > 0 {
-				all[random.IntN(len(all))].pause(within(random, 4*lease))
+				all[random.IntN(len(all))].pause(random.Below(4 * lease))
 			}
 		case 6:
-			if random.IntN(8) == 0 {
+			if random.OneIn(8) {
 				outage()
 			}
 		default:
 			write(1 + random.IntN(5))
 		}
-		<-time.After(within(random, 2*time.Second))
+		<-time.After(random.Below(2 * time.Second))
 	}
 	begin()
 	behind := func() (n int) {
@@ -270,9 +262,4 @@ func model(t *testing.T, seed uint64) {
 		}
 	}
 	t.Logf("%d events, delivered %d times, %d of them again", len(written), m.events, m.again)
-}
-
-// within is a random time below d.
-func within(random *rand.Rand, d time.Duration) time.Duration {
-	return time.Duration(random.Int64N(int64(d)))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
+	"github.com/annals-go/annals/internal/random"
 )
 
 const (
@@ -33,7 +33,6 @@ type world struct {
 	tables *plantest.Executor
 	offer  plan.Offer
 	stream *fakeStream
-	random *rand.Rand
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -42,7 +41,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, tables: plantest.New(append(offer.Tables, Table(subscriptions))), offer: offer, stream: newFakeStream(seed), random: rand.New(rand.NewPCG(seed, 1))}
+	w := &world{TB: t, tables: plantest.New(append(offer.Tables, Table(subscriptions))), offer: offer, stream: newFakeStream(seed)}
 	w.tables.Changed = func(table string, image plan.Item, created bool) {
 		if table == offer.Feed.Table {
 			w.stream.add(image, created)
@@ -275,7 +274,7 @@ type fakeStream struct {
 	mu     sync.Mutex
 	name   string
 	shards []*fakeShard
-	random *rand.Rand
+	random *random.Source
 	grown  int // so many shards have been made; their ids are in no order
 	near   int // a new record is put before at most so many records that have not been read
 }
@@ -301,7 +300,7 @@ func hashOf(image plan.Item) uint64 {
 }
 
 func newFakeStream(seed uint64) *fakeStream {
-	s := &fakeStream{name: "stream", random: rand.New(rand.NewPCG(seed, 2))}
+	s := &fakeStream{name: "stream", random: random.Of(seed)}
 	s.grow("", 0, hashes/2)
 	s.grow("", hashes/2, hashes)
 	return s

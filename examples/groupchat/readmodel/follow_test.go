@@ -3,12 +3,12 @@ package readmodel
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/projection"
 )
 
@@ -18,6 +18,7 @@ func TestServersComeAndGo(t *testing.T) {
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
 		options := projection.Options{Lease: 100 * time.Millisecond, BatchSize: 7, Logger: slog.New(slog.DiscardHandler)}
+		random := random.New(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var servers sync.WaitGroup
 		defer servers.Wait()
@@ -25,7 +26,7 @@ func TestServersComeAndGo(t *testing.T) {
 		for range 3 {
 			servers.Go(func() {
 				for ctx.Err() == nil {
-					life, end := context.WithTimeout(ctx, time.Duration(1+rand.IntN(100))*time.Millisecond)
+					life, end := context.WithTimeout(ctx, 1+random.Below(100*time.Millisecond))
 					if err := m.Run(life, in, options); err != nil {
 						t.Error(err)
 					}
@@ -33,7 +34,7 @@ func TestServersComeAndGo(t *testing.T) {
 				}
 			})
 		}
-		chatter(t, in, rand.New(rand.NewPCG(1, 2)), 200)
+		chatter(t, in, 200)
 		if err := m.CatchUp(t.Context(), in, options); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/examples/groupchat/chat"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/pgstore"
@@ -179,9 +179,8 @@ func TestHandlesOnce(t *testing.T) {
 // After any history the rows are what the events of each thread are folded to.
 func TestRowsAreTheFold(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
 	journal := memstore.New()
-	t.Logf("seed %d: %v", seed, chatter(t, journal, rand.New(rand.NewPCG(seed, 0)), 800))
+	t.Log(chatter(t, journal, 800))
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
 		feed(t, m, journal)
@@ -227,14 +226,15 @@ func execute(t *testing.T, m *Model, text string) {
 }
 
 // chatter sends so many random commands to a few threads and returns how many there are of each event.
-func chatter(t *testing.T, journal annals.Store, random *rand.Rand, commands int) map[string]int {
+func chatter(t *testing.T, journal annals.Store, commands int) map[string]int {
 	t.Helper()
+	r := random.New(t)
 	threads, err := aggregate.New(journal, chat.Behavior, aggregate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	account := func() string { return []string{"ann", "bob", "joe", "eve"}[random.IntN(4)] }
-	message := func() string { return fmt.Sprintf("m-%d", random.IntN(100)) }
+	account := func() string { return random.OneOf(r, "ann", "bob", "joe", "eve") }
+	message := func() string { return fmt.Sprintf("m-%d", r.IntN(100)) }
 	for _, c := range []chat.Command{chat.Create{Executor: "ann", Name: "sure"}, chat.AddMember{Executor: "ann", Account: "bob", Role: chat.Member},
 		chat.Post{Executor: "ann", ID: "m-1", Text: "hi"}} {
 		if _, err := threads.Ask(t.Context(), "sure", c); err != nil {
@@ -243,7 +243,7 @@ func chatter(t *testing.T, journal annals.Store, random *rand.Rand, commands int
 	}
 	for range commands {
 		executor, some := account(), []chat.Command(nil)
-		switch random.IntN(20) {
+		switch r.IntN(20) {
 		case 0, 1, 2:
 			some = []chat.Command{chat.Create{Executor: executor, Name: "go"}, chat.AddMember{Executor: executor, Account: account(), Role: chat.Admin}}
 		case 3:
@@ -251,21 +251,21 @@ func chatter(t *testing.T, journal annals.Store, random *rand.Rand, commands int
 		case 4:
 			some = []chat.Command{chat.RemoveMember{Executor: executor, Account: account()}}
 		case 5:
-			some = []chat.Command{chat.Rename{Executor: executor, Name: fmt.Sprint(random.Int())}}
+			some = []chat.Command{chat.Rename{Executor: executor, Name: fmt.Sprint(r.Int())}}
 		case 6:
-			if random.IntN(10) == 0 {
+			if r.OneIn(10) {
 				some = []chat.Command{chat.Delete{Executor: executor}}
 			}
 		case 7, 8, 9:
-			some = []chat.Command{chat.MarkRead{Executor: executor, Position: 1 + random.IntN(20)}}
+			some = []chat.Command{chat.MarkRead{Executor: executor, Position: 1 + r.IntN(20)}}
 		case 10, 11:
 			some = []chat.Command{chat.DeleteMessage{Executor: executor, ID: message()}}
 		case 12, 13:
-			some = []chat.Command{chat.Edit{Executor: executor, ID: message(), Text: fmt.Sprint(random.Int())}}
+			some = []chat.Command{chat.Edit{Executor: executor, ID: message(), Text: fmt.Sprint(r.Int())}}
 		default:
 			some = []chat.Command{chat.Post{Executor: executor, ID: message(), Text: "hi"}}
 		}
-		thread := fmt.Sprintf("t-%d", random.IntN(5))
+		thread := fmt.Sprintf("t-%d", r.IntN(5))
 		for _, c := range some {
 			if _, err := threads.Ask(t.Context(), thread, c); err != nil && !errors.As(err, new(*chat.Rejection)) {
 				t.Fatal(err)

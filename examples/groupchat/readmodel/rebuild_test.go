@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -36,7 +35,7 @@ func TestRebuild(t *testing.T) {
 				t.Fatalf("equal is not %v: %v", want, err)
 			}
 		}
-		chatter(t, in, rand.New(rand.NewPCG(1, 2)), 200)
+		chatter(t, in, 200)
 		catchUp()
 		equal(true)
 		execute(t, m, `UPDATE chat_member SET unread = unread + 1`)
@@ -82,7 +81,7 @@ func TestRebuildFirst(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
-		chatter(t, in, rand.New(rand.NewPCG(3, 4)), 200)
+		chatter(t, in, 200)
 		if err := m.Rebuild(t.Context(), in, projection.Options{}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +96,7 @@ func TestRebuildFails(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
 		m := open(t, in)
-		chatter(t, in, rand.New(rand.NewPCG(5, 6)), 200)
+		chatter(t, in, 200)
 		if err := m.CatchUp(t.Context(), in, projection.Options{}); err != nil {
 			t.Fatal(err)
 		}

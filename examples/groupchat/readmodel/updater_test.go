@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -88,7 +87,7 @@ func TestUpdaterHandlesOnce(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
 		m, journal := open(t, in), newPushing()
-		chatter(t, journal.Store, rand.New(rand.NewPCG(1, 2)), 200)
+		chatter(t, journal.Store, 200)
 		journal.failures.Store(2)
 		stop := runs(t, m, journal)
 		awaitFold(t, m, journal)
@@ -148,7 +147,7 @@ func TestUpdaterCounts(t *testing.T) {
 func TestUpdatersOfTwoDatabases(t *testing.T) {
 	t.Parallel()
 	journal := newPushing()
-	chatter(t, journal.Store, rand.New(rand.NewPCG(5, 6)), 100)
+	chatter(t, journal.Store, 100)
 	for range 2 {
 		m := open(t, openStore(t, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "chat.db"))))
 		runs(t, m, journal)
@@ -175,7 +174,7 @@ func TestRebuildPushed(t *testing.T) {
 	t.Parallel()
 	databases(t, func(t *testing.T, in annals.Store) {
 		m, journal := open(t, in), newPushing()
-		chatter(t, journal.Store, rand.New(rand.NewPCG(3, 4)), 200)
+		chatter(t, journal.Store, 200)
 		stop := runs(t, m, journal)
 		awaitFold(t, m, journal)
 		execute(t, m, `UPDATE chat_member SET unread = unread + 1`)
