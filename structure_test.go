@@ -79,13 +79,13 @@ var rules = []struct {
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root aggregate cleanup codec behavior entity internal/faulty internal/random", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
-	{pkg: "internal/late", may: "root ability driver memstore internal/faulty"},
+	{pkg: "internal/late", may: "root ability driver memstore internal/faulty internal/random"},
 	// faulty is a store in front of another one, which tests let fail.
 	{pkg: "internal/faulty", may: "root ability"},
 	// lost compares what a store tells of an entity with and without a row.
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
-	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/random query projection"},
+	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/late internal/random query projection"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},

@@ -47,7 +47,7 @@ func TestGroupCrash(t *testing.T) {
 		nodes := []*node{w.join(nil), w.join(nil), w.join(nil)}
 		w.shared(3, 2*testLease)
 		w.sleep(time.Minute)
-		nodes[1].link.freeze()
+		nodes[1].link.stop.Shut()
 		w.shared(2, 2*testLease)
 		w.check()
 		nodes[0].leave()
@@ -67,10 +67,10 @@ func TestGroupStoppedRunner(t *testing.T) {
 				one, two := w.join(nil), w.join(nil)
 				w.shared(2, 2*testLease)
 				for range 5 {
-					one.link.freeze()
+					one.link.stop.Shut()
 					w.shared(1, 2*testLease)
 					w.sleep(time.Minute)
-					one.link.thaw()
+					one.link.stop.Open()
 					w.shared(2, testLease)
 				}
 				if !unfenced {
@@ -113,7 +113,7 @@ func TestGroupWithFaults(t *testing.T) {
 			if random.OneIn(2) {
 				nodes[0].leave()
 			} else {
-				nodes[0].link.freeze()
+				nodes[0].link.stop.Shut()
 			}
 			nodes = nodes[1:]
 			w.sleep(random.Below(30 * time.Second))
@@ -176,8 +176,8 @@ func TestGroupReset(t *testing.T) {
 		one, two := w.join(nil), w.join(nil)
 		w.shared(2, 2*testLease)
 		w.sleep(10 * time.Second)
-		one.link.freeze() // so that no range is taken between two of the resets
-		two.link.freeze()
+		one.link.stop.Shut() // so that no range is taken between two of the resets
+		two.link.stop.Shut()
 		before, revision := w.record(), w.revision()
 		for range 100 { // the epochs of the store rise above that of the record
 			if err := w.store.Offsets().Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{}); err != nil {
@@ -187,8 +187,8 @@ func TestGroupReset(t *testing.T) {
 		w.mu.Lock()
 		w.handled = map[annals.PersistenceID][]annals.SeqNr{}
 		w.mu.Unlock()
-		one.link.thaw()
-		two.link.thaw()
+		one.link.stop.Open()
+		two.link.stop.Open()
 		w.sleep(2 * time.Second)
 		w.check()
 		if w.fenced != 4 {

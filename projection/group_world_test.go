@@ -239,10 +239,10 @@ func (w *world) check() {
 // link is the way from a runner to the store.
 type link struct {
 	faulty.Store
+	stop  faulty.Gate // shut while the process is stopped: no call begins or returns
 	world *world
 
 	mu    sync.Mutex
-	held  chan struct{}                         // while it is open, the process is stopped: no call begins or returns
 	fault func(op string) (before, after error) // of each call, nil = none
 	calls map[string]int
 }
@@ -258,42 +258,16 @@ func newLink(w *world) *link {
 	return l
 }
 
-func (l *link) freeze() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held = make(chan struct{})
-}
-
-func (l *link) thaw() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.held)
-	l.held = nil
-}
-
 func (l *link) setFault(f func(op string) (before, after error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault = f
 }
 
-// pass returns when the process runs. The context does not help a process that is stopped, but the end of the test does.
-func (l *link) pass() {
-	l.mu.Lock()
-	held := l.held
-	l.mu.Unlock()
-	if held != nil {
-		select {
-		case <-held:
-		case <-l.world.ctx.Done():
-		}
-	}
-}
-
-// call makes a call over the link.
+// call makes a call over the link. The context does not help a process that is stopped, but the end of the test does.
 func (l *link) call(op string, f func() error) error {
-	l.pass()
-	defer l.pass()
+	l.stop.Pass(l.world.ctx)
+	defer l.stop.Pass(l.world.ctx)
 	l.mu.Lock()
 	fault := l.fault
 	l.calls[op]++

@@ -24,10 +24,7 @@ type model struct {
 	store    *late.Store
 	filter   annals.Filter
 	deletes  bool
-
-	// What a mutant does in place of the right thing; nil is the right thing.
-	lie    func(annals.Store) annals.Store
-	resume func(p annals.Position, newest annals.Offset) annals.Position
+	lies     late.Lies // of the store to the worker
 
 	batches []query.Batch[annals.Event] // that were saved
 }
@@ -98,7 +95,14 @@ func (m *model) write(ctx context.Context, r *random.Source) {
 
 // work is the life of one worker: it goes on from the saved position, until it crashes.
 func (m *model) work(ctx context.Context) error {
-	offsets := m.store.Offsets()
+	var store annals.Store = m.store
+	if m.random.OneIn(2) {
+		store = late.Watched{Store: m.store}
+	}
+	if m.lies != (late.Lies{}) {
+		store = m.lies.In(m.store)
+	}
+	offsets := store.Offsets()
 	positions, err := offsets.Load(ctx, "p", m.filter.Slices)
 	if err != nil {
 		return nil // ctx has ended
@@ -106,20 +110,9 @@ func (m *model) work(ctx context.Context) error {
 	if len(positions) != 1 {
 		return fmt.Errorf("%d positions", len(positions))
 	}
-	from := positions[0]
-	if m.resume != nil {
-		from = m.resume(from, m.newest())
-	}
-	var store annals.Store = m.store
-	if m.random.OneIn(2) {
-		store = late.Watched{Store: m.store}
-	}
-	if m.lie != nil {
-		store = m.lie(m.store)
-	}
 	filter := m.filter
 	filter.Slices = annals.SliceRange{}
-	feed, err := query.NewFeed(store, filter, from, query.Options{Window: random.OneOf(m.random, 0, 3, 20)})
+	feed, err := query.NewFeed(store, filter, positions[0], query.Options{Window: random.OneOf(m.random, 0, 3, 20)})
 	if err != nil {
 		return err
 	}
@@ -151,17 +144,6 @@ func (m *model) work(ctx context.Context) error {
 		m.batches = append(m.batches, b)
 	}
 	return nil
-}
-
-func (m *model) newest() (newest annals.Offset) {
-	for _, b := range m.batches {
-		for _, e := range b.Items {
-			if e.Offset().Compare(newest) > 0 {
-				newest = e.Offset()
-			}
-		}
-	}
-	return newest
 }
 
 // check compares the batches with the journal.

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/query"
 )
 
@@ -81,7 +81,7 @@ func (w *Worker) nextBefore(t *testing.T, ctx context.Context) query.Batch[annal
 
 // Writer appends to entities of its own.
 type Writer struct {
-	Random *rand.Rand
+	Random *random.Source
 	name   int
 	last   map[annals.PersistenceID]annals.SeqNr
 	total  *atomic.Int64
@@ -108,13 +108,14 @@ func (w *Writer) Append(ctx context.Context, s annals.Store) error {
 func Feeds(t *testing.T, s annals.Store, write func(ctx context.Context, w *Writer) error) {
 	t.Helper()
 	const writers = 6
+	r := random.New(t)
 	var total atomic.Int64
 	var working sync.WaitGroup
 	errs := make([]error, writers)
 	writing, end := context.WithCancel(t.Context())
 	for i := range writers {
 		working.Go(func() {
-			errs[i] = write(t.Context(), &Writer{rand.New(rand.NewPCG(uint64(i), 1)), i, map[annals.PersistenceID]annals.SeqNr{}, &total})
+			errs[i] = write(t.Context(), &Writer{r.Child(), i, map[annals.PersistenceID]annals.SeqNr{}, &total})
 		})
 	}
 	go func() { working.Wait(); end() }()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/projection"
 )
 
@@ -53,29 +55,39 @@ type Entry struct {
 // ranges move. The cases are subtests.
 func Projections[T any](t *testing.T, open func(t *testing.T) Target[T]) {
 	t.Helper()
-	for _, g := range guarantees {
-		t.Run(string(g), func(t *testing.T) {
+	for name, c := range cases[T](open(t).Late, 1) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(open(t), g)
-			w.kills = *kills
+			c(t, open(t), random.New(t))
+		})
+	}
+}
+
+// cases are the cases of Projections by name, for a target with the ways of being late. times as many runners are killed as the flag says.
+func cases[T any](ways map[string]Late, times int) map[string]func(t *testing.T, target Target[T], r *random.Source) {
+	all := map[string]func(t *testing.T, target Target[T], r *random.Source){}
+	for _, g := range guarantees {
+		all[string(g)] = func(t *testing.T, target Target[T], r *random.Source) {
+			w := newWorld(target, g, r)
+			w.kills = *kills * times
 			if err := w.run(t.Context()); err != nil {
 				t.Error(err)
 			}
 			t.Logf("%d events, %d runners were killed, skipped %d, doubled %d", w.written, w.kills, w.skipped, w.doubled)
-		})
+		}
 	}
-	all := schedules[T]()
-	for name := range open(t).Late {
-		all[name] = func(w *world[T], ctx context.Context) error { return w.below(ctx, w.Late[name]) }
+	orders := schedules[T]()
+	for name := range ways {
+		orders[name] = func(w *world[T], ctx context.Context) error { return w.below(ctx, w.Late[name]) }
 	}
-	for name, s := range all {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if err := s.in(t.Context(), open(t), lies{}); err != nil {
+	for name, s := range orders {
+		all[name] = func(t *testing.T, target Target[T], r *random.Source) {
+			if err := s.in(t.Context(), target, late.Lies{}, r); err != nil {
 				t.Error(err)
 			}
-		})
+		}
 	}
+	return all
 }
 
 // guarantee is a kind of projection.

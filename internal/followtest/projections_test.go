@@ -3,37 +3,33 @@ package followtest
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
 )
 
 // on is a target whose entries are values of the store in memory.
 func on(store projection.TxStore[memstore.Tx]) Target[memstore.Tx] {
-	read := func(tx memstore.Tx) map[Entry]bool {
-		all, _ := tx.Value("entries").(map[Entry]bool)
-		return all
+	read := func(tx memstore.Tx) []Entry {
+		all, _ := tx.Value("entries").([]Entry)
+		return slices.Clip(all) // what is appended is undone with its transaction
 	}
 	return Target[memstore.Tx]{
 		Store: store,
 		Add: func(_ context.Context, tx memstore.Tx, e Entry) error {
-			all := maps.Clone(read(tx))
-			if all == nil {
-				all = map[Entry]bool{}
-			}
-			all[e] = true
-			tx.SetValue("entries", all)
+			tx.SetValue("entries", append(read(tx), e))
 			return nil
 		},
 		Entries: func(ctx context.Context) (all []Entry, err error) {
 			err = store.InTx(ctx, func(_ context.Context, tx memstore.Tx, _ annals.Store) error {
-				all = slices.Collect(maps.Keys(read(tx)))
+				all = slices.Clone(read(tx))
 				return nil
 			})
 			return all, err
@@ -41,11 +37,14 @@ func on(store projection.TxStore[memstore.Tx]) Target[memstore.Tx] {
 	}
 }
 
-// apart is a target whose events are in another store, in which they become visible late.
-func apart() Target[memstore.Tx] {
+// apart is a target whose events are in another store, in which they become visible late, in another order than that of their times, which step
+// back and are often equal.
+func apart(r *random.Source) Target[memstore.Tx] {
+	const lateness = 400 * time.Millisecond
 	target := on(memstore.New())
-	target.Events = late.New(late.Options{Lateness: 400 * time.Millisecond, Skew: 20 * time.Millisecond, Grain: 2 * time.Millisecond, Fixed: true})
-	target.Late = map[string]Late{"events below the position": {Begin: func(context.Context) (Store, error) {
+	target.Events = late.New(late.Options{Seed: r.Uint64(), Lateness: lateness, Skew: random.OneOf(r, 0, lateness/20, lateness/4),
+		Grain: random.OneOf(r, time.Microsecond, lateness/200, lateness/10), Fixed: r.OneIn(2)})
+	target.Late = map[string]Late{below: {Begin: func(context.Context) (Store, error) {
 		return func(ctx context.Context, passed time.Time, cs ...annals.Commit) (err error) {
 			for _, c := range cs {
 				for i := range c.Events {
@@ -60,12 +59,36 @@ func apart() Target[memstore.Tx] {
 	return target
 }
 
+const below = "events below the position"
+
 func TestProjectionsInMemory(t *testing.T) {
-	Projections(t, func(*testing.T) Target[memstore.Tx] { return on(memstore.New()) })
+	t.Parallel()
+	inBubbles(t, nil, 3, func(*random.Source) Target[memstore.Tx] { return on(memstore.New()) })
 }
 
 func TestProjectionsOfLateEvents(t *testing.T) {
-	Projections(t, func(*testing.T) Target[memstore.Tx] { return apart() })
+	t.Parallel()
+	inBubbles(t, map[string]Late{below: {}}, 12, apart)
+}
+
+// inBubbles runs each of the cases with n seeds, in bubbles.
+func inBubbles(t *testing.T, ways map[string]Late, n int, open func(r *random.Source) Target[memstore.Tx]) {
+	t.Helper()
+	if testing.Short() {
+		n = min(n, 4)
+	}
+	for name, c := range cases[memstore.Tx](ways, 3) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := n
+			if name == below { // it takes long
+				n = 1
+			}
+			random.Each(t, n, func(t *testing.T, r *random.Source) {
+				synctest.Test(t, func(t *testing.T) { c(t, open(r), r) })
+			})
+		})
+	}
 }
 
 // The suite finds runners that do one thing wrong, which stores make of them that lie. Those that ignore conflicts, and those whose lease has
@@ -73,22 +96,26 @@ func TestProjectionsOfLateEvents(t *testing.T) {
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]struct {
-		lies lies
+		lies late.Lies
 		g    guarantee
 	}{
-		"drops the window":            {lies{inOrder: true}, exactlyOnce},
-		"drops the window of states":  {lies{inOrder: true}, ofStates},
-		"trusts the clock":            {lies{now: true}, exactlyOnce},
-		"ignores holes":               {lies{noHoles: true}, exactlyOnce},
-		"resumes at the maximum":      {lies{newest: true, once: true}, exactlyOnce},
-		"handles again what it knows": {lies{beyond: true}, exactlyOnce},
+		"drops the window":            {late.Lies{InOrder: true}, exactlyOnce},
+		"drops the window of states":  {late.Lies{InOrder: true}, ofStates},
+		"trusts the clock":            {late.Lies{Now: true}, exactlyOnce},
+		"ignores holes":               {late.Lies{NoHoles: true}, exactlyOnce},
+		"resumes at the maximum":      {late.Lies{Newest: true, Once: true}, exactlyOnce},
+		"handles again what it knows": {late.Lies{Beyond: true}, exactlyOnce},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 20 {
-				w := newWorld(apart(), m.g)
-				w.kills, w.lies, w.patience = 16, m.lies, 3*time.Second
-				if err := w.run(t.Context()); err != nil {
+			for r := range random.Rounds(t, 20) {
+				var err error
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(apart(r), m.g, r)
+					w.kills, w.lies, w.patience = 16, m.lies, 3*time.Second
+					err = w.run(t.Context())
+				})
+				if err != nil {
 					t.Log(err)
 					return
 				}
@@ -102,23 +129,25 @@ func TestMutants(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]struct {
-		guards lies
-		others []lies
+		guards late.Lies
+		others []late.Lies
 	}{
-		"a loop without a lease": {lies{once: true}, []lies{{epoch: true}}},
-		"stopped in a retry":     {lies{epoch: true, revision: true}, []lies{{once: true, epoch: true}, {once: true, revision: true}}},
+		"a loop without a lease": {late.Lies{Once: true}, []late.Lies{{Epoch: true}}},
+		"stopped in a retry":     {late.Lies{Epoch: true, Revision: true}, []late.Lies{{Once: true, Epoch: true}, {Once: true, Revision: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := schedules[memstore.Tx]()[name]
-			for _, others := range without.others {
-				if err := s.in(t.Context(), on(memstore.New()), others); err != nil {
-					t.Errorf("with one guard: %v", err)
+			synctest.Test(t, func(t *testing.T) {
+				s, r := schedules[memstore.Tx]()[name], random.New(t)
+				for _, others := range without.others {
+					if err := s.in(t.Context(), on(memstore.New()), others, r); err != nil {
+						t.Errorf("with one guard: %v", err)
+					}
 				}
-			}
-			if err := s.in(t.Context(), on(memstore.New()), without.guards); err == nil {
-				t.Error("without guards nothing was handled twice")
-			}
+				if err := s.in(t.Context(), on(memstore.New()), without.guards, r); err == nil {
+					t.Error("without guards nothing was handled twice")
+				}
+			})
 		})
 	}
 }

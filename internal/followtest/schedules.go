@@ -10,6 +10,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/projection"
 )
 
@@ -30,8 +32,8 @@ func schedules[T any]() map[string]schedule[T] {
 }
 
 // in runs s, and returns what is wrong with what was handled.
-func (s schedule[T]) in(ctx context.Context, target Target[T], l lies) error {
-	w := newWorld(target, exactlyOnce)
+func (s schedule[T]) in(ctx context.Context, target Target[T], l late.Lies, r *random.Source) error {
+	w := newWorld(target, exactlyOnce, r)
 	w.lies = l
 	return errors.Join(s(w, ctx), w.check(ctx))
 }
@@ -89,8 +91,8 @@ func (w *world[T]) stoppedInARetry(ctx context.Context) error {
 		}
 		w.broken.Store(false)
 		s.beforeTx(func() error {
-			s.stop.Lock()
-			defer s.stop.Unlock()
+			s.stop.Shut()
+			defer s.stop.Open()
 			return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error { return w.awaitHandled(ctx) })
 		})
 		return errors.Join(control.Retry(ctx), s.awaitTx(ctx))
@@ -248,7 +250,7 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 
 // running runs a runner, on a store of which no request fails, while during runs. before is called before.
 func (w *world[T]) running(ctx context.Context, before func(*unreliable[T]), during func(*unreliable[T]) error) error {
-	s := newUnreliable(w.Store, w.Events, w.lies, 0)
+	s := newUnreliable(w.Store, w.Events, w.lies, w.random, 0)
 	before(s)
 	r, err := w.runner(s)
 	if err != nil {

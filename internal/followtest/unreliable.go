@@ -3,67 +3,45 @@ package followtest
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/projection"
 )
-
-// lies are what a store does wrong, so that a runner on it does not do one part of its work.
-type lies struct {
-	inOrder  bool // it claims that events become visible in order, and its watermark is now
-	now      bool // its watermark is now
-	noHoles  bool // its journal finds nothing
-	newest   bool // the position is at the newest event that was handled
-	once     bool // Save drops Once
-	epoch    bool // Save drops Epoch
-	beyond   bool // the position has no events beyond Through
-	revision bool // a transaction writes states at any revision
-}
 
 // unreliable is the store of the read model of one runner. Some of its requests fail, and the answers of others get lost.
 // When it is dead, all fail.
 type unreliable[T any] struct {
 	faulty.TxStore[T]
 	source annals.Store // of the events, which is as unreliable
-	lies   lies
+	lies   late.Lies
+	random *random.Source
 	oneIn  int // how many requests there are for each that fails; 0 = none fails
 	dead   atomic.Bool
 	denies atomic.Bool                                 // all requests are ErrInvalid, as those of a server that misses a table or a right
 	stops  atomic.Bool                                 // the runner is to be stopped before its next transaction or Save
-	stop   sync.RWMutex                                // is locked while the runner is stopped
+	stop   faulty.Gate                                 // is shut while the runner is stopped
 	around atomic.Pointer[func(tx func() error) error] // makes the next transaction
 	ended  chan error                                  // of beforeTx
 	hangs  chan struct{}                               // the handler of the runner returns when it is closed; nil: at once
 }
 
-func newUnreliable[T any](model projection.TxStore[T], events annals.Store, l lies, oneIn int) *unreliable[T] {
-	s := &unreliable[T]{lies: l, oneIn: oneIn}
+func newUnreliable[T any](model projection.TxStore[T], events annals.Store, l late.Lies, r *random.Source, oneIn int) *unreliable[T] {
+	s := &unreliable[T]{lies: l, random: r, oneIn: oneIn}
 	s.TxStore = faulty.NewTx(model, s.ofModel)
-	s.source = source{faulty.Able{Store: &faulty.Store{Store: events, Around: s.ofEvents}}, l}
+	s.source = late.Liar{Able: faulty.Able{Store: &faulty.Store{Store: events, Around: s.ofEvents}}, Lies: l}
 	return s
 }
 
-// source claims what the lies say.
-type source struct {
-	faulty.Able
-	lies lies
-}
-
-func (s source) Capabilities() annals.Capabilities {
-	c := s.Able.Capabilities()
-	if s.lies.inOrder {
-		c.Lateness = 0
-	}
-	return c
-}
-
 // fails decides at random whether something fails.
-func (s *unreliable[T]) fails() bool { return s.oneIn > 0 && rand.IntN(s.oneIn) == 0 }
+func (s *unreliable[T]) fails() bool { return s.random.OneIn(s.oneIn) }
+
+// breaks decides at random whether a handler fails.
+func (s *unreliable[T]) breaks() bool { return s.random.OneIn(4 * s.oneIn) }
 
 // beforeTx has fn called before the next transaction of the runner. awaitTx waits for the end of that transaction.
 func (s *unreliable[T]) beforeTx(fn func() error) {
@@ -89,9 +67,9 @@ func (s *unreliable[T]) awaitTx(ctx context.Context) error {
 // stopped stops the runner, if that is to be, for twice its lease. Other requests of the runner wait, too.
 func (s *unreliable[T]) stopped() {
 	if s.stops.CompareAndSwap(true, false) {
-		s.stop.Lock()
+		s.stop.Shut()
 		<-time.After(2 * lease)
-		s.stop.Unlock()
+		s.stop.Open()
 	}
 }
 
@@ -108,8 +86,7 @@ func (s *unreliable[T]) fault(c *faulty.Call) error {
 
 // request makes a request, which may fail. If it writes, its answer may get lost.
 func (s *unreliable[T]) request(c *faulty.Call, run func() error) error {
-	s.stop.RLock()
-	s.stop.RUnlock() //nolint:staticcheck // it only waits
+	s.stop.Pass(context.Background())
 	if err := s.fault(c); err != nil {
 		return err
 	}
@@ -124,7 +101,7 @@ func (s *unreliable[T]) request(c *faulty.Call, run func() error) error {
 
 // ofModel is around the calls of the read model.
 func (s *unreliable[T]) ofModel(ctx context.Context, c *faulty.Call, run func() error) error {
-	lying := func() error { return s.lies.of(ctx, c, run) }
+	lying := func() error { return s.lies.Around(ctx, c, run) }
 	if c.InTx {
 		return lying()
 	}
@@ -143,9 +120,9 @@ func (s *unreliable[T]) ofModel(ctx context.Context, c *faulty.Call, run func() 
 // ofEvents is around the calls of the store of the events. A sequence may fail at its beginning or in the middle.
 func (s *unreliable[T]) ofEvents(ctx context.Context, c *faulty.Call, run func() error) error {
 	if c.Result != nil {
-		return s.lies.of(ctx, c, func() error { return s.request(c, run) })
+		return s.lies.Around(ctx, c, func() error { return s.request(c, run) })
 	}
-	fails, at := s.fails(), rand.IntN(50)
+	fails, at := s.fails(), s.random.IntN(50)
 	broken := func(here bool) error {
 		if err := s.fault(c); err != nil || !fails || !here {
 			return err
@@ -153,52 +130,8 @@ func (s *unreliable[T]) ofEvents(ctx context.Context, c *faulty.Call, run func()
 		return faulty.Failed(c)
 	}
 	c.Each = func(any) error { at--; return broken(at == -1) }
-	if err := s.lies.of(ctx, c, run); err != nil {
+	if err := s.lies.Around(ctx, c, run); err != nil {
 		return err
 	}
 	return broken(at >= 0)
-}
-
-// of makes the call c and lies about it.
-func (l lies) of(ctx context.Context, c *faulty.Call, run func() error) error {
-	switch arg := c.Arg.(type) {
-	case *annals.Progress:
-		arg.Once = arg.Once && !l.once
-		if l.epoch {
-			arg.Epoch = 0
-		}
-	case *annals.StateWrite:
-		if c.InTx && l.revision {
-			stored, _, err := c.Store.States().Get(ctx, c.ID)
-			if err != nil {
-				return err
-			}
-			arg.After = stored.Revision
-		}
-	}
-	if c.Op == "replay" && l.noHoles {
-		return nil
-	}
-	err := run()
-	switch result := c.Result.(type) {
-	case *time.Time:
-		if l.now || l.inOrder {
-			*result = time.Now().UTC()
-		}
-	case *[]annals.Position:
-		for i := range *result {
-			p := &(*result)[i]
-			if l.newest {
-				for _, offset := range p.Offsets {
-					if offset.Compare(p.Through) > 0 {
-						p.Through = offset
-					}
-				}
-			}
-			if l.newest || l.beyond {
-				p.Offsets = nil
-			}
-		}
-	}
-	return err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/projection"
 )
 
@@ -36,8 +37,9 @@ const (
 type world[T any] struct {
 	Target[T]
 	guarantee guarantee
+	random    *random.Source
 	kills     int
-	lies      lies          // of the store to the runners
+	lies      late.Lies     // of the store to the runners
 	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
 	timeout   time.Duration // of a handler of one event; 0: the default
@@ -75,11 +77,11 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
-func newWorld[T any](target Target[T], g guarantee) *world[T] {
+func newWorld[T any](target Target[T], g guarantee, r *random.Source) *world[T] {
 	if target.Events == nil {
 		target.Events = target.Store
 	}
-	return &world[T]{Target: target, guarantee: g, patience: patience, poll: poll, last: map[annals.PersistenceID]annals.SeqNr{}}
+	return &world[T]{Target: target, guarantee: g, random: r, patience: patience, poll: poll, last: map[annals.PersistenceID]annals.SeqNr{}}
 }
 
 // run writes events and kills runners. It returns what is wrong with what they handled.
@@ -110,17 +112,17 @@ func (w *world[T]) write(ctx context.Context, writer int) error {
 	}
 	for range rounds {
 		for i, id := range ids {
-			if rand.IntN(8) > 0 || w.Events != annals.Store(w.Store) {
+			if !w.random.OneIn(8) || w.Events != annals.Store(w.Store) {
 				if err := w.append(ctx, w.commit(id)); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := w.appendBoth(ctx, id, ids[(i+1)%each], rand.IntN(3) == 0); err != nil {
+			if err := w.appendBoth(ctx, id, ids[(i+1)%each], w.random.OneIn(3)); err != nil {
 				return err
 			}
 		}
-		_ = backoff.Wait(ctx, 4)
+		_ = backoff.Wait(ctx, 6)
 	}
 	return nil
 }
@@ -130,7 +132,7 @@ func (w *world[T]) commit(id annals.PersistenceID) annals.Commit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := annals.Commit{ID: id, After: w.last[id], WriteID: annals.NewWriteID()}
-	events := 1 + rand.IntN(5)
+	events := 1 + w.random.IntN(5)
 	if w.guarantee == ofStates {
 		events = 1
 	}
@@ -174,8 +176,8 @@ func (w *world[T]) append(ctx context.Context, c annals.Commit) error {
 	}
 }
 
-// errUndone undoes a transaction.
-var errUndone = errors.New("undone on purpose")
+// errUndone undoes a transaction, errBroken is a failure of a handler.
+var errUndone, errBroken = errors.New("undone on purpose"), errors.New("broken on purpose")
 
 func (w *world[T]) appendBoth(ctx context.Context, first, second annals.PersistenceID, undone bool) error {
 	a, b := w.commit(first), w.commit(second)
@@ -206,15 +208,15 @@ func (w *world[T]) appendBoth(ctx context.Context, first, second annals.Persiste
 // is killed, which means that no request of it reaches the store any more, or it is stopped for longer than its lease and goes on.
 func (w *world[T]) keepRunning(ctx context.Context) error {
 	for ctx.Err() == nil {
-		s := newUnreliable(w.Store, w.Events, w.lies, oneIn)
+		s := newUnreliable(w.Store, w.Events, w.lies, w.random, oneIn)
 		r, err := w.runner(s)
 		if err != nil {
 			return err
 		}
 		life, end := context.WithCancel(ctx)
 		if w.killed.Add(1) <= int64(w.kills) {
-			time.AfterFunc(lease/3+rand.N(2*lease), func() {
-				switch rand.IntN(3) {
+			time.AfterFunc(lease/3+w.random.Below(2*lease), func() {
+				switch w.random.IntN(3) {
 				case 0:
 					s.dead.Store(true)
 				case 1:
@@ -242,7 +244,7 @@ type envelope = projection.Envelope[[]byte]
 // runner is a new runner of the projection.
 func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	source := projection.Source[[]byte]{Store: s.source, Type: Type, Codec: plain{}, States: w.guarantee == ofStates}
-	o := projection.Options{Ranges: ranges, BatchSize: 1 + rand.IntN(20), Lease: lease, Poll: w.poll, Audit: w.audit, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+	o := projection.Options{Ranges: ranges, BatchSize: 1 + w.random.IntN(20), Lease: lease, Poll: w.poll, Audit: w.audit, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		OnError: func(_ context.Context, f projection.Failure) projection.Verdict {
 			w.asked.Add(1)
 			w.blamed.Store(&f.Event)
@@ -259,8 +261,8 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 			if e.Deleted != (w.guarantee == ofStates && e.SeqNr%5 == 0) {
 				return fmt.Errorf("%q: Deleted of number %d is %v", e.ID, e.SeqNr, e.Deleted)
 			}
-			if w.broken.Load() {
-				return errors.New("broken on purpose")
+			if w.broken.Load() || s.breaks() {
+				return errBroken
 			}
 			if s.hangs != nil {
 				<-s.hangs
@@ -279,6 +281,9 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 					return err
 				}
 			}
+			if s.breaks() {
+				return errBroken
+			}
 			return nil
 		}, o)
 	}
@@ -290,6 +295,9 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.handled = append(w.handled, w.entry(e.Event))
+		if s.breaks() {
+			return errBroken
+		}
 		return nil
 	}, o)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"iter"
 	"maps"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -46,7 +46,7 @@ type Store struct {
 	watchers driver.Watchers
 
 	mu     sync.Mutex
-	random *rand.Rand
+	random *random.Source
 	writes map[annals.WriteID]write
 	states map[stateKey]write
 	latest map[annals.PersistenceID]time.Time // of the entity's events
@@ -74,7 +74,7 @@ func New(o Options) *Store {
 		o.Fault = func(string) error { return nil }
 	}
 	mem := memstore.New()
-	s := &Store{Store: mem, mem: mem, o: o, random: rand.New(rand.NewPCG(o.Seed, 1)), writes: map[annals.WriteID]write{},
+	s := &Store{Store: mem, mem: mem, o: o, random: random.Of(o.Seed), writes: map[annals.WriteID]write{},
 		states: map[stateKey]write{}, latest: map[annals.PersistenceID]time.Time{}, reads: map[string]int{}}
 	s.faulty = &faulty.Store{Store: contracts{mem, s}, Around: s.around}
 	return s
@@ -149,7 +149,7 @@ func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write 
 	for range n {
 		t := now
 		if s.o.Skew > 0 {
-			t = t.Add(time.Duration(s.random.Int64N(int64(2*s.o.Skew))) - s.o.Skew)
+			t = t.Add(s.random.Below(2*s.o.Skew) - s.o.Skew)
 		}
 		t = t.Truncate(s.o.Grain)
 		if last := s.latest[id]; last.After(t) {
@@ -162,9 +162,9 @@ func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write 
 		} else if most > 0 {
 			switch s.random.IntN(4) {
 			case 0:
-				visible = now.Add(time.Duration(s.random.Int64N(int64(most))))
+				visible = now.Add(s.random.Below(most))
 			case 1:
-				visible = now.Add(time.Duration(s.random.Int64N(int64(most/50 + 1))))
+				visible = now.Add(s.random.Below(most/50 + 1))
 			}
 		}
 		s.events++
@@ -257,8 +257,8 @@ func (x states) late(w annals.StateWrite, do func() (annals.Receipt, error)) (an
 	x.s.mu.Lock()
 	if _, again := x.s.states[key]; !again {
 		visible := now
-		if x.s.random.IntN(2) == 0 {
-			visible = now.Add(time.Duration(x.s.random.Int64N(int64(x.s.o.Lateness))))
+		if x.s.random.OneIn(2) {
+			visible = now.Add(x.s.random.Below(x.s.o.Lateness))
 		}
 		x.s.states[key] = write{times: []time.Time{now}, visible: []time.Time{visible}}
 	}
@@ -320,8 +320,8 @@ func (q query) Watermark(context.Context) (time.Time, error) {
 	for _, w := range q.s.states {
 		hidden(w)
 	}
-	if q.s.random.IntN(4) == 0 {
-		at = at.Add(-time.Duration(q.s.random.Int64N(int64(q.s.o.Lateness))))
+	if q.s.random.OneIn(4) {
+		at = at.Add(-q.s.random.Below(q.s.o.Lateness))
 	}
 	if at.Before(earliest) {
 		at = earliest
