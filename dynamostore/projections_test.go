@@ -13,10 +13,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/internal/followtest"
 	"github.com/annals-go/annals/internal/servers/dynamo"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/projection"
 )
 
 func TestProjections(t *testing.T) {
@@ -92,4 +95,29 @@ func TestProjections(t *testing.T) {
 			},
 		}
 	})
+}
+
+// All events change one item, and a transaction writes an item once: each batch is one event.
+func TestItemThatEachEventChanges(t *testing.T) {
+	t.Parallel()
+	own, into, events := newOwn(t), opener(t, commit.Layout{Table: "c" + rand.Text(), Index: "slices"})().(*dynamostore.Store), memstore.New()
+	for i := range 10 {
+		c := annals.Commit{ID: annals.NewPersistenceID("T", strconv.Itoa(i)), Events: texts(`"a"`, `"b"`, `"c"`)}
+		if _, err := events.Journal().Append(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := projection.ExactlyOnce("p", projection.Source[string]{Store: events, Codec: codec.JSON[string]("thing.happened")}, into, func(_ context.Context, tx *dynamostore.Tx, _ projection.Envelope[string]) error {
+		tx.Add(own.add("all", 1))
+		return nil
+	}, projection.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := own.count(t, "all"); n != 30 {
+		t.Errorf("30 events were counted %d times", n)
+	}
 }

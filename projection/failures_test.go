@@ -246,46 +246,6 @@ func TestEventsThatTheCodecDoesNotKnowAreFailures(t *testing.T) {
 	})
 }
 
-// The answer of each second transaction is lost, and of the others each second is not committed.
-func TestStoreErrorsAndLostAnswers(t *testing.T) {
-	onStores(t, lostAnswers)
-}
-
-func lostAnswers(t *testing.T, in target) {
-	t.Helper()
-	var tries atomic.Int64
-	in.faults.around = func(run func() error) error {
-		switch tries.Add(1) % 4 {
-		case 0:
-			return &annals.Error{Op: "transaction", Kind: annals.ErrUnavailable}
-		case 2:
-			if err := run(); err != nil {
-				return err
-			}
-			return &annals.Error{Op: "transaction", Kind: annals.ErrUnknown}
-		}
-		return run()
-	}
-	add(t, in.store, 1, 40, 5)
-	o := Options{Logger: silent, BatchSize: 7, OnError: func(_ context.Context, f Failure) Verdict {
-		t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
-		return Stop
-	}}
-	catchUp(t, must(t)(in.once("p", in.store, nil, o)))
-	in.check(t, in.store)
-	var mu sync.Mutex
-	handled := map[string]int{}
-	catchUp(t, must(t)(in.least("least", in.store, func(e envelope) error {
-		mu.Lock()
-		defer mu.Unlock()
-		handled[key(e)]++
-		return nil
-	}, o)))
-	if len(handled) != 200 {
-		t.Errorf("%d events were handled at least once, want 200", len(handled))
-	}
-}
-
 // A store that takes few writes in one transaction gets smaller batches; an event that is refused alone is a failure.
 func TestTransactionsThatAreTooLarge(t *testing.T) {
 	onStores(t, func(t *testing.T, in target) {

@@ -62,17 +62,6 @@ func parkAndReset(t *testing.T, in target, make maker) {
 	}
 }
 
-func TestParkingOnStores(t *testing.T) {
-	t.Parallel()
-	for name, in := range map[string]func(t *testing.T) target{"sqlite": inSQLite, "postgres": inPostgres, "dynamo": inDynamo} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			in := in(t)
-			parkAndReset(t, in, in.once)
-		})
-	}
-}
-
 // Each event is handled exactly once in SQLite, whatever transaction fails and whatever answer is lost.
 func TestParkingInSQLiteUnderFaults(t *testing.T) {
 	t.Parallel()

@@ -126,22 +126,6 @@ func TestRangesThatAreCutDifferently(t *testing.T) {
 	})
 }
 
-// Two runners share the ranges of a projection.
-func TestTwoRunnersOfOneProjection(t *testing.T) {
-	onStores(t, twoRunners)
-}
-
-func twoRunners(t *testing.T, in target) {
-	t.Helper()
-	add(t, in.store, 1, 40, 5)
-	var both sync.WaitGroup
-	for range 2 {
-		both.Go(func() { catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent, BatchSize: 3}))) })
-	}
-	both.Wait()
-	in.check(t, in.store)
-}
-
 func TestRunHandlesNewEventsUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

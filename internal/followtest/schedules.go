@@ -26,6 +26,7 @@ func schedules[T any]() map[string]schedule[T] {
 
 		"a handler that does not return":        func(w *world[T], ctx context.Context) error { return w.hanging(ctx, atLeastOnce) },
 		"a handler that breaks its transaction": (*world[T]).breaking,
+		"an event that fails again and again":   (*world[T]).parking,
 
 		"one within its transaction": func(w *world[T], ctx context.Context) error { return w.hanging(ctx, exactlyOnce) },
 	}
@@ -160,13 +161,17 @@ func (w *world[T]) hanging(ctx context.Context, g guarantee) error {
 type breakage[T any] struct {
 	id     annals.PersistenceID
 	number annals.SeqNr
-	by     func(ctx context.Context, tx T)
+	by     func(ctx context.Context, tx T) error
 }
 
-// breaking: the handler of one event of many breaks its transaction and returns nil. This event reaches OnError, alone, and all are handled.
+// breaking: the handler of one event of many fails, or breaks its transaction and returns nil. This event reaches OnError, alone, and all are handled.
 func (w *world[T]) breaking(ctx context.Context) error {
+	ways := map[string]func(ctx context.Context, tx T) error{"an error": func(context.Context, T) error { return errBroken }}
+	for name, by := range w.Breaks {
+		ways[name] = func(ctx context.Context, tx T) error { by(ctx, tx); return nil }
+	}
 	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
-		for name, by := range w.Breaks {
+		for name, by := range ways {
 			c := w.commit(annals.NewPersistenceID(Type, "1"))
 			c.Events = slices.Repeat(c.Events[:1], 15)
 			asked, b := w.asked.Load(), &breakage[T]{c.ID, c.After + 8, by}
@@ -179,6 +184,43 @@ func (w *world[T]) breaking(ctx context.Context) error {
 			}
 		}
 		return nil
+	})
+}
+
+// parking: an entity is parked, and again after a retry. Then its event is discarded, and after a reset it is handled like all others.
+func (w *world[T]) parking(ctx context.Context) error {
+	w.guarantee = atLeastOnce
+	good, bad := w.commit(annals.NewPersistenceID(Type, "1")), w.commit(annals.NewPersistenceID(Type, "2"))
+	bad.Events = bad.Events[:1]
+	return w.running(ctx, func(*unreliable[T]) {}, func(*unreliable[T]) error {
+		control := projection.NewControl(w.Store, name)
+		parked := func(tries, least int) error {
+			return until(ctx, func() (bool, error) {
+				n := 0
+				for x, err := range control.Parked(ctx, "") {
+					if err != nil {
+						return false, err
+					}
+					if n++; x.ID != bad.ID || x.From != 1 || x.Retry || x.Tries < tries {
+						return false, nil
+					}
+				}
+				return n == least, nil
+			})
+		}
+		if err := errors.Join(w.append(ctx, good), w.awaitHandled(ctx)); err != nil {
+			return err
+		}
+		w.broken.Store(true)
+		err := errors.Join(w.append(ctx, bad), parked(0, 1), control.Retry(ctx, bad.ID), parked(1, 1), control.Discard(ctx, bad.ID, 1), parked(0, 0))
+		all, _ := w.entries(ctx)
+		if w.broken.Store(false); err != nil || len(all) != len(good.Events) {
+			return fmt.Errorf("%d of %d events are handled: %w", len(all), len(good.Events), err)
+		}
+		return errors.Join(control.Reset(ctx, annals.Offset{}), w.awaitHandled(ctx), until(ctx, func() (bool, error) {
+			all, err := w.entries(ctx)
+			return len(all) == 2*len(good.Events)+1, err
+		}))
 	})
 }
 

@@ -40,9 +40,6 @@ func newUnreliable[T any](model projection.TxStore[T], events annals.Store, l la
 // fails decides at random whether something fails.
 func (s *unreliable[T]) fails() bool { return s.random.OneIn(s.oneIn) }
 
-// breaks decides at random whether a handler fails.
-func (s *unreliable[T]) breaks() bool { return s.random.OneIn(4 * s.oneIn) }
-
 // beforeTx has fn called before the next transaction of the runner. awaitTx waits for the end of that transaction.
 func (s *unreliable[T]) beforeTx(fn func() error) {
 	s.ended = make(chan error, 1)

@@ -48,6 +48,7 @@ type world[T any] struct {
 
 	log     lines
 	breaks  atomic.Pointer[breakage[T]]  // of the transaction of one event, until OnError is asked
+	failed  atomic.Int64                 // handlers that failed at random
 	asked   atomic.Int64                 // about events that failed
 	blamed  atomic.Pointer[annals.Event] // the last of them
 	stamp   atomic.Int64
@@ -100,6 +101,9 @@ func (w *world[T]) run(ctx context.Context) error {
 	err := w.await(ctx)
 	stop()
 	handling.Wait()
+	if asked, failed := w.asked.Load(), w.failed.Load(); asked > failed {
+		err = errors.Join(err, fmt.Errorf("asked about %d failures of events, handlers have failed %d times", asked, failed))
+	}
 	return errors.Join(append(errs, err, w.check(ctx))...)
 }
 
@@ -236,6 +240,15 @@ func (w *world[T]) keepRunning(ctx context.Context) error {
 	return nil
 }
 
+// fails decides at random whether a handler fails.
+func (w *world[T]) fails(s *unreliable[T]) bool {
+	if !w.random.OneIn(4 * s.oneIn) {
+		return false
+	}
+	w.failed.Add(1)
+	return true
+}
+
 // entry is that of an event that is handled now.
 func (w *world[T]) entry(e annals.Event) Entry { return Entry{e.ID, e.SeqNr, w.stamp.Add(1)} }
 
@@ -261,7 +274,7 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 			if e.Deleted != (w.guarantee == ofStates && e.SeqNr%5 == 0) {
 				return fmt.Errorf("%q: Deleted of number %d is %v", e.ID, e.SeqNr, e.Deleted)
 			}
-			if w.broken.Load() || s.breaks() {
+			if w.broken.Load() || w.fails(s) {
 				return errBroken
 			}
 			if s.hangs != nil {
@@ -269,8 +282,7 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 				ctx = context.WithoutCancel(ctx)
 			}
 			if b := w.breaks.Load(); b != nil && b.id == e.ID && b.number == e.SeqNr {
-				b.by(ctx, tx)
-				return nil
+				return b.by(ctx, tx)
 			}
 			return w.Add(ctx, tx, w.entry(e.Event))
 		}, o)
@@ -281,7 +293,7 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 					return err
 				}
 			}
-			if s.breaks() {
+			if w.fails(s) {
 				return errBroken
 			}
 			return nil
@@ -289,13 +301,16 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 	}
 	o.HandlerTimeout = w.timeout
 	return projection.AtLeastOnce(name, source, s, func(_ context.Context, e envelope) error {
+		if w.broken.Load() {
+			return errBroken
+		}
 		if s.hangs != nil {
 			<-s.hangs
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.handled = append(w.handled, w.entry(e.Event))
-		if s.breaks() {
+		if w.fails(s) {
 			return errBroken
 		}
 		return nil
