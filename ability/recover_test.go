@@ -10,23 +10,28 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 )
 
 // overtaken is a store without a Recoverer in which another owner acts between the calls of a recovery.
 type overtaken struct {
-	annals.Store
+	*faulty.Store
 	between func()
 }
 
-func (o overtaken) Journal() annals.Journal { return overtakenJournal{o.Store.Journal(), o.between} }
-func (o overtaken) Snapshots() annals.SnapshotStore {
-	return overtakenSnapshots{o.Store.Snapshots(), o.between}
+func newOvertaken(s annals.Store, between func()) overtaken {
+	return overtaken{&faulty.Store{Store: s, Around: func(_ context.Context, _ *faulty.Call, run func() error) error { between(); return run() }}, between}
+}
+
+func (o overtaken) Journal() annals.Journal {
+	return overtakenJournal{o.Store.Journal(), o.Store.Store.Journal(), o.between}
 }
 
 type overtakenJournal struct {
 	annals.Journal
+	calm    annals.Journal // nobody acts between its calls
 	between func()
 }
 
@@ -37,7 +42,7 @@ func (o overtakenJournal) Replay(ctx context.Context, id annals.PersistenceID, f
 		for {
 			o.between()
 			n := 0
-			for e, err := range o.Journal.Replay(ctx, id, from, to) {
+			for e, err := range o.calm.Replay(ctx, id, from, to) {
 				if n++; n > 2 {
 					break
 				}
@@ -51,28 +56,13 @@ func (o overtakenJournal) Replay(ctx context.Context, id annals.PersistenceID, f
 				begun, from = true, e.SeqNr+1
 			}
 			if n == 0 {
-				if last, _ := o.Journal.LastSeqNr(ctx, id); begun && last >= from {
+				if last, _ := o.calm.LastSeqNr(ctx, id); begun && last >= from {
 					yield(annals.Event{}, &annals.Error{Op: "replay", ID: id, Kind: annals.ErrTruncated})
 				}
 				return
 			}
 		}
 	}
-}
-
-func (o overtakenJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
-	o.between()
-	return o.Journal.LastSeqNr(ctx, id)
-}
-
-type overtakenSnapshots struct {
-	annals.SnapshotStore
-	between func()
-}
-
-func (o overtakenSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
-	o.between()
-	return o.SnapshotStore.Latest(ctx, id, c)
 }
 
 // owner writes, snapshots, deletes and prunes one entity as a runtime would: events are deleted and older snapshots
@@ -137,7 +127,7 @@ func TestRecoverBesideAnotherOwner(t *testing.T) {
 			}
 		}
 		before := o.last
-		state, last, err := fold(t.Context(), overtaken{store, between}, o.id)
+		state, last, err := fold(t.Context(), newOvertaken(store, between), o.id)
 		if err != nil {
 			t.Fatal(err)
 		}

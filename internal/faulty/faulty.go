@@ -75,6 +75,11 @@ func (s TxStore[T]) InTx(ctx context.Context, fn func(ctx context.Context, tx T,
 	})
 }
 
+// Atomically is ability.Atomic.
+func (s TxStore[T]) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.InTx(ctx, func(ctx context.Context, _ T, in annals.Store) error { return fn(ctx, in) })
+}
+
 func ask[T any](ctx context.Context, s *Store, c Call, call func() (T, error)) (result T, err error) {
 	c.Store, c.InTx, c.Result = s.Store, s.inTx, &result
 	if err := s.Around(ctx, &c, func() (err error) { result, err = call(); return err }); err != nil {
