@@ -1,28 +1,12 @@
 package dynamostore_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/internal/clock"
-	"github.com/annals-go/annals/internal/followtest"
 )
-
-// Beside writers, workers that begin anew get every event once, in order, also those that the watermark has not passed.
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	s, _ := openIndexed(t, client(t), dynamostore.Options{})
-	followtest.Feeds(t, s, func(ctx context.Context, w *followtest.Writer) error {
-		for range 25 {
-			if err := w.Append(ctx, s); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
 
 // When the clock of a follower jumps forward, its watermark does not.
 func TestWatermarkWhileTheClockJumps(t *testing.T) {

@@ -49,7 +49,7 @@ func TestProjections(t *testing.T) {
 			return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 		}
 		return followtest.Target[*dynamostore.Tx]{
-			Store: s,
+			Store: s, Beside: open(),
 			Add: func(_ context.Context, tx *dynamostore.Tx, e followtest.Entry) error {
 				tx.Add(types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: map[string]types.AttributeValue{
 					"stamp": number(e.Stamp), "n": number(int64(e.SeqNr)), "id": &types.AttributeValueMemberS{Value: string(e.ID)}}}})

@@ -65,31 +65,6 @@ func TestFollowBesideAnOpenTransaction(t *testing.T) {
 	}
 }
 
-// While others write in short and long transactions, workers that start anew get every event once, in order.
-func TestFollowTransactions(t *testing.T) {
-	t.Parallel()
-	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true})
-	followtest.Feeds(t, s, func(ctx context.Context, w *followtest.Writer) error {
-		for range 25 {
-			err := s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
-				for range 1 + w.Random.IntN(3) {
-					if err := w.Append(ctx, in); err != nil {
-						return err
-					}
-					if _, err := tx.Exec(ctx, `SELECT pg_sleep($1)`, float64(w.Random.IntN(40))/1000); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // clocked is a database whose clock is the server's and a time, which ahead changes.
 func clocked(t *testing.T) (h watermarks, ahead func(by string)) {
 	h = watermarks{T: t, url: postgres.Database(t)}

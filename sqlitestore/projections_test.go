@@ -20,7 +20,7 @@ func TestProjections(t *testing.T) {
 		}})
 		db := raw(t, path)
 		return followtest.Target[*sql.Tx]{
-			Store: s,
+			Store: s, Beside: openAt(t, path, sqlitestore.Options{}),
 			Add: func(ctx context.Context, tx *sql.Tx, e followtest.Entry) error {
 				_, err := tx.ExecContext(ctx, "INSERT INTO entries VALUES (?, ?, ?)", string(e.ID), int64(e.SeqNr), e.Stamp)
 				return err

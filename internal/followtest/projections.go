@@ -20,6 +20,8 @@ type Target[T any] struct {
 	Store projection.TxStore[T]
 	// Events is the store with the events. nil is Store; then some events are written in transactions that stay open for a while.
 	Events annals.Store
+	// Beside is another store on the same events, which writers use, too; nil: there is none.
+	Beside annals.Store
 	// Add adds an entry to the read model, in a transaction. It must keep two entries that are equal but for their Stamp.
 	Add func(ctx context.Context, tx T, e Entry) error
 	// Entries are those of all transactions that were committed.

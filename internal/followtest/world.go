@@ -169,7 +169,11 @@ func (w *world[T]) wrote(c annals.Commit) {
 
 func (w *world[T]) append(ctx context.Context, c annals.Commit) error {
 	for try := 0; ; try++ {
-		err := w.store(ctx, w.Events, c)
+		s := w.Events
+		if w.Beside != nil && w.random.OneIn(2) {
+			s = w.Beside
+		}
+		err := w.store(ctx, s, c)
 		if err == nil {
 			w.wrote(c)
 			return nil
