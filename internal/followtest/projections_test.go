@@ -75,7 +75,7 @@ func TestProjectionsOfLateEvents(t *testing.T) {
 func inBubbles(t *testing.T, ways map[string]Late, n int, open func(r *random.Source) Target[memstore.Tx]) {
 	t.Helper()
 	if testing.Short() {
-		n = min(n, 4)
+		n = min(n, 2)
 	}
 	for name, c := range cases[memstore.Tx](ways, 3) {
 		t.Run(name, func(t *testing.T) {
