@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -226,8 +227,20 @@ func TestAwaitUnderFaults(t *testing.T) {
 		model := memstore.New()
 		in := inMemory(model)
 		var controls []*Control
+		random := random.New(t)
 		for range 3 {
-			p := newProcess(model, true)
+			p := faulty.NewTx(model, func(_ context.Context, c *faulty.Call, run func() error) error {
+				switch roll := random.IntN(100); {
+				case c.InTx || roll >= 6:
+					return run()
+				case roll >= 3:
+					return faulty.Failed(c)
+				}
+				if err := run(); err != nil {
+					return err
+				}
+				return faulty.Lost(c)
+			})
 			r := must(t)(ExactlyOnce("p", Source[int]{Store: p, Codec: numbers}, p, func(_ context.Context, tx memstore.Tx, e envelope) error {
 				return countIn(tx, e)
 			}, Options{Logger: silent, Lease: time.Second}))
