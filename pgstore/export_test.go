@@ -68,3 +68,15 @@ func Guard(ctx context.Context, s *Store, ids ...annals.PersistenceID) error {
 		return (&view{s.backend, &transaction{tx: tx, ctx: ctx}}).Guard(ctx, read, nil)
 	})
 }
+
+// GuardNothing makes s take each number for the one that was read.
+func GuardNothing(s *Store) int {
+	s.backend.sql.guarded = "SELECT $2::bigint FROM (SELECT $1::text) id"
+	return 1
+}
+
+// GuardInOneStatement makes s lock an entity in the statement that reads its number.
+func GuardInOneStatement(s *Store) int {
+	s.backend.sql.guarded = "SELECT number FROM (SELECT pg_advisory_xact_lock(hashtext($1::text))) lock, LATERAL (" + s.backend.sql.guarded + ") AS n (number)"
+	return 1
+}
