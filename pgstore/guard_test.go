@@ -2,14 +2,20 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/projection"
 )
 
 // guarded runs a transaction that recovers an entity, then calls beside, and appends to another entity, which has after events.
@@ -70,4 +76,123 @@ func TestGuardOfAnotherIsolation(t *testing.T) {
 		return err
 	})
 	wantKind(t, err, annals.ErrInvalid)
+}
+
+// trips sees each request to the server: a statement, or several that are sent together.
+type trips struct{ queries }
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	return t.TraceQueryStart(ctx, nil, pgx.TraceQueryStartData{SQL: fmt.Sprintf("%d statements: %s", b.Batch.Len(), b.Batch.QueuedQueries[0].SQL)})
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// names are the first words of the requests.
+func (t *trips) names() (names []string) {
+	for _, q := range t.take() {
+		words := strings.Fields(q.SQL)
+		names = append(names, strings.ToLower(strings.Join(words[:min(len(words), 2)], " ")))
+	}
+	return names
+}
+
+// A transaction pays for what it reads and does not write: one request before the commit, for any number of entities.
+func TestRequestsOfGuards(t *testing.T) {
+	t.Parallel()
+	seen := &trips{}
+	s := openTraced(t, postgres.Schema(t), seen, pgstore.Options{CreateTables: true})
+	appendOne(t, s, "T|1", 0)
+	appendOne(t, s, "T|2", 0)
+	begin, end := []string{"begin"}, []string{"commit"}
+	call := func(statements ...string) []string {
+		return slices.Concat([]string{"savepoint annals"}, statements, []string{"release savepoint"})
+	}
+	write, number, recovery := call("insert into"), call("select coalesce((select"), call("with snap")
+	appends := func(ctx context.Context, in annals.Store, id annals.PersistenceID, after annals.SeqNr) error {
+		_, err := in.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text("x")}}})
+		return err
+	}
+	places := func(ctx context.Context, in annals.Store, id string) error {
+		orders, err := aggregate.New(in, orderBehavior, aggregate.Options{})
+		if err == nil {
+			_, err = orders.Do(ctx, id, Place{Item: "pen"})
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		run  func(ctx context.Context, in annals.Store) error
+		want []string
+	}{
+		"writes": {func(ctx context.Context, in annals.Store) error {
+			return errors.Join(appends(ctx, in, "A|1", 0), appends(ctx, in, "A|2", 0))
+		}, slices.Concat(begin, write, write, end)},
+		"commands that write": {func(ctx context.Context, in annals.Store) error {
+			return errors.Join(places(ctx, in, "a"), places(ctx, in, "b"))
+		}, slices.Concat(begin, recovery, write, recovery, write, end)},
+		"a read and a write of the same entity": {func(ctx context.Context, in annals.Store) error {
+			after, err := in.Journal().LastSeqNr(ctx, "B|1")
+			return errors.Join(err, appends(ctx, in, "B|1", after))
+		}, slices.Concat(begin, number, write, end)},
+		"a read and a write": {func(ctx context.Context, in annals.Store) error {
+			_, err := in.Journal().LastSeqNr(ctx, "T|1")
+			return errors.Join(err, appends(ctx, in, "C|1", 0))
+		}, slices.Concat(begin, number, write, []string{"2 statements:"}, end)},
+		"two reads": {func(ctx context.Context, in annals.Store) error {
+			_, err1 := in.Journal().LastSeqNr(ctx, "T|1")
+			_, err2 := in.Journal().LastSeqNr(ctx, "T|2")
+			return errors.Join(err1, err2)
+		}, slices.Concat(begin, number, number, []string{"3 statements:"}, end)},
+	} {
+		seen.take()
+		err := s.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error { return c.run(ctx, in) })
+		if got := seen.names(); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, requests\n%q, want\n%q", name, err, got, c.want)
+		}
+	}
+}
+
+// A projection whose position is in the transaction of its handler has nothing to guard.
+func TestRequestsOfProjections(t *testing.T) {
+	t.Parallel()
+	seen := &trips{}
+	s := openTraced(t, postgres.Schema(t), seen, pgstore.Options{CreateTables: true})
+	for after := range annals.SeqNr(3) {
+		appendOne(t, s, "T|1", after)
+	}
+	handled := make(chan struct{})
+	r, err := projection.ExactlyOnce("p", projection.Source[annals.Payload]{Store: s, Type: "T", Codec: asStored{}}, s, func(_ context.Context, _ pgx.Tx, e projection.Envelope[annals.Payload]) error {
+		if e.SeqNr == 3 {
+			close(handled)
+		}
+		return nil
+	}, projection.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = r.Run(ctx)
+	}()
+	<-handled
+	stop()
+	<-ended
+	commits := 0
+	for _, q := range seen.take() {
+		if strings.EqualFold(q.SQL, "commit") {
+			commits++
+		}
+		if strings.Contains(q.SQL, "annals guard") {
+			t.Errorf("the projection guards: %s", q.SQL)
+		}
+	}
+	if commits == 0 {
+		t.Error("no transaction was seen")
+	}
 }

@@ -40,6 +40,8 @@ func postgresFigures() []Figure {
 			About: "99th percentile of the duration of an append with 16 writers, divided by that of a single-row INSERT with 16 writers through a bare pgx pool of 16"},
 		{Name: "shared-reads", Goal: AtLeast(0.5), Run: onPostgres(sharedReads),
 			About: "commands a second of 64 callers to one entity, half of them reads, divided by the same with SingleOwner: what it costs that the store confirms each answer"},
+		{Name: "postgres-guarded-read", Goal: AtMost(1.3), Run: onPostgres(guardedRead),
+			About: "median duration of a transaction that reads one entity and appends to another one, one after the other, divided by that of one which reads the entity through the outer store, so that nothing guards it"},
 		pgbenchFigure(1, 0.6), pgbenchFigure(16, 0.8), pgbenchFigure(64, 1.5),
 	}
 }
@@ -175,9 +177,13 @@ func (s *side) run(ctx context.Context, while time.Duration) error {
 func (s *side) perSecond() float64 { return float64(len(s.durations)) / s.spent.Seconds() }
 
 // p99 is the 99th percentile of the durations.
-func (s *side) p99() time.Duration {
+func (s *side) p99() time.Duration { return s.percentile(99) }
+
+func (s *side) median() time.Duration { return s.percentile(50) }
+
+func (s *side) percentile(n int) time.Duration {
 	slices.Sort(s.durations)
-	return s.durations[len(s.durations)*99/100]
+	return s.durations[len(s.durations)*n/100]
 }
 
 // inTurns runs the sides alternately. The first run of each is not counted.
@@ -236,6 +242,39 @@ func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
 		return 0, err
 	}
 	return ours.p99().Seconds() / bare.p99().Seconds(), nil
+}
+
+// guardedRead runs transactions that differ in the store that they read through.
+func guardedRead(ctx context.Context, b *postgresBench) (float64, error) {
+	if err := b.writer()(ctx); err != nil {
+		return 0, err
+	}
+	other := annals.NewPersistenceID("Bench", fmt.Sprint("store-", b.ids.Load()))
+	transactions := func(guards bool) *side {
+		return newSide(1, func() func(ctx context.Context) error {
+			c := annals.Commit{ID: annals.NewPersistenceID("Bench", fmt.Sprint("guarded-", b.ids.Add(1))), Events: []annals.NewEvent{{Payload: postgresPayload}}}
+			return func(ctx context.Context) error {
+				return b.store.InTx(ctx, func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
+					from := annals.Store(b.store)
+					if guards {
+						from = in
+					}
+					if n, err := from.Journal().LastSeqNr(ctx, other); err != nil || n != 1 {
+						return errors.Join(err, fmt.Errorf("the other entity is at %d", n))
+					}
+					c.WriteID = annals.NewWriteID()
+					r, err := in.Journal().Append(ctx, c)
+					c.After = r.SeqNr
+					return err
+				})
+			}
+		})
+	}
+	guarded, bare := transactions(true), transactions(false)
+	if err := inTurns(ctx, 60, 50*time.Millisecond, guarded, bare); err != nil {
+		return 0, err
+	}
+	return guarded.median().Seconds() / bare.median().Seconds(), nil
 }
 
 // sharedReads runs the callers of two runtimes alternately; one of the runtimes confirms its answers.
