@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -79,11 +80,30 @@ func TestGuardOfAnotherIsolation(t *testing.T) {
 }
 
 // trips sees each request to the server: a statement, or several that are sent together.
-type trips struct{ queries }
+type trips struct {
+	mu   sync.Mutex
+	seen []trip
+}
+
+type trip struct {
+	conn *pgx.Conn
+	sql  string
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (t *trips) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen = append(t.seen, trip{conn, data.SQL})
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // TraceBatchStart implements pgx.BatchTracer.
-func (t *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
-	return t.TraceQueryStart(ctx, nil, pgx.TraceQueryStartData{SQL: fmt.Sprintf("%d statements: %s", b.Batch.Len(), b.Batch.QueuedQueries[0].SQL)})
+func (t *trips) TraceBatchStart(ctx context.Context, conn *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	return t.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: fmt.Sprintf("%d statements: %s", b.Batch.Len(), b.Batch.QueuedQueries[0].SQL)})
 }
 
 // TraceBatchQuery implements pgx.BatchTracer.
@@ -92,13 +112,27 @@ func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryDat
 // TraceBatchEnd implements pgx.BatchTracer.
 func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// names are the first words of the requests.
-func (t *trips) names() (names []string) {
-	for _, q := range t.take() {
-		words := strings.Fields(q.SQL)
-		names = append(names, strings.ToLower(strings.Join(words[:min(len(words), 2)], " ")))
+// take are the requests of connections that have begun a transaction since the last time.
+func (t *trips) take() (requests []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begun := map[*pgx.Conn]bool{}
+	for _, seen := range t.seen {
+		if begun[seen.conn] = begun[seen.conn] || strings.EqualFold(seen.sql, "begin"); begun[seen.conn] {
+			requests = append(requests, seen.sql)
+		}
 	}
-	return names
+	t.seen = nil
+	return requests
+}
+
+// firstWords are the first two words of each request.
+func firstWords(requests []string) (words []string) {
+	for _, sql := range requests {
+		two := strings.Fields(sql)
+		words = append(words, strings.ToLower(strings.Join(two[:min(len(two), 2)], " ")))
+	}
+	return words
 }
 
 // A transaction pays for what it reads and does not write: one request before the commit, for any number of entities.
@@ -150,7 +184,7 @@ func TestRequestsOfGuards(t *testing.T) {
 	} {
 		seen.take()
 		err := s.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error { return c.run(ctx, in) })
-		if got := seen.names(); err != nil || !slices.Equal(got, c.want) {
+		if got := firstWords(seen.take()); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, requests\n%q, want\n%q", name, err, got, c.want)
 		}
 	}
@@ -184,12 +218,12 @@ func TestRequestsOfProjections(t *testing.T) {
 	stop()
 	<-ended
 	commits := 0
-	for _, q := range seen.take() {
-		if strings.EqualFold(q.SQL, "commit") {
+	for _, sql := range seen.take() {
+		if strings.EqualFold(sql, "commit") {
 			commits++
 		}
-		if strings.Contains(q.SQL, "annals guard") {
-			t.Errorf("the projection guards: %s", q.SQL)
+		if strings.Contains(sql, "annals guard") {
+			t.Errorf("the projection guards: %s", sql)
 		}
 	}
 	if commits == 0 {
