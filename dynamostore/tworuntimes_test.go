@@ -50,6 +50,13 @@ func TestTurns(t *testing.T) {
 	hosttest.Turns(t, open(), open())
 }
 
+// Transactions of more than one entity need one layout only.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	open := opener(t, newCommit())
+	hosttest.Rules(t, open(), open())
+}
+
 func TestHostsRecover(t *testing.T) {
 	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Recovery(t, open())

@@ -19,6 +19,12 @@ func TestTurns(t *testing.T) {
 	hosttest.Turns(t, here, openAt(t, urls.of(here), pgstore.Options{}))
 }
 
+func TestRules(t *testing.T) {
+	t.Parallel()
+	here := open(t, pgstore.Options{})
+	hosttest.Rules(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, pgstore.Options{}))

@@ -19,6 +19,12 @@ func TestTurns(t *testing.T) {
 	hosttest.Turns(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
 }
 
+func TestRules(t *testing.T) {
+	t.Parallel()
+	here := open(t, sqlitestore.Options{})
+	hosttest.Rules(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, sqlitestore.Options{}))
