@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/cleanup"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
@@ -37,7 +39,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 								return errBroken
 							}
 							return h.handle(e)
-						}, Options{Ranges: 1, Poll: 20 * time.Second, Lease: time.Minute, Logger: silent, OnError: park}))
+						}, Options{Ranges: 1, Poll: time.Minute, Lease: 5 * time.Minute, Logger: silent, OnError: park}))
 					}
 					var stop context.CancelFunc
 					var ended <-chan error
@@ -96,6 +98,58 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Forget can be repeated after an error. A parked entity that begins again then is handled, by a runner that has not looked at its orders since.
+func TestForgetAgainAfterAnError(t *testing.T) {
+	t.Parallel()
+	for failing := range int64(4) {
+		t.Run(fmt.Sprintf("write %d fails", failing+1), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				var fails atomic.Bool
+				fails.Store(true)
+				h := &lateHandler{}
+				in := inMemory(store)
+				r := must(t)(in.once("p", in.store, func(e envelope) error {
+					if fails.Load() && e.ID == "T|1" {
+						return errBroken
+					}
+					return h.handle(e)
+				}, Options{Ranges: 1, Poll: time.Hour, Lease: 12 * time.Hour, Logger: silent, OnError: park}))
+				ctx, stop := context.WithCancel(t.Context())
+				ended := async(func() error { return r.Run(ctx) })
+				add(t, store, 1, 1, 3)
+				time.Sleep(time.Minute)
+				if err := store.Journal().DeleteTo(t.Context(), "T|1", 3); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := store.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); err != nil {
+					t.Fatal(err)
+				}
+				var writes atomic.Int64
+				control := NewControl(&faulty.Store{Store: store, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+					if c.Writes && writes.Add(1) == failing+1 {
+						return faulty.Failed(c)
+					}
+					return run()
+				}}, "p")
+				if err := control.Forget(t.Context(), "T|1"); err == nil || control.Forget(t.Context(), "T|1") != nil {
+					t.Fatal("there are fewer writes, or the second time fails, too:", err)
+				}
+				wantNoTrace(t, store, "T|1")
+				fails.Store(false)
+				add(t, store, 1, 1, 4)
+				time.Sleep(time.Minute)
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				equal(t, "handled", h.of("T|1"), []string{"T|1/1", "T|1/2", "T|1/3", "T|1/4"})
+			})
+		})
 	}
 }
 

@@ -82,6 +82,26 @@ func (w *worker) unlist(ctx context.Context) error {
 	return unlistParked(ctx, w.r.offsets, w.r.name, unused)
 }
 
+// divide is pass for events that have been read. When some of them would be passed, it looks for orders first: an entity that Control.Forget has
+// removed may have begun again.
+func (w *worker) divide(ctx context.Context, events []annals.Event) (others []annals.Event, passed []annals.Offset, err error) {
+	if others, passed = w.pass(events); len(passed) == 0 {
+		return others, nil, nil
+	}
+	r, _, err := recordOf(w.r.name).load(ctx, w.r.offsets)
+	if err != nil || r.Orders == w.orders {
+		return others, passed, err
+	}
+	w.r.orders.Store(r.Orders)
+	read, err := w.readParked(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.take(read)
+	others, passed = w.pass(events)
+	return others, passed, nil
+}
+
 // pass divides events: those of parked entities are passed.
 func (w *worker) pass(events []annals.Event) (others []annals.Event, passed []annals.Offset) {
 	if len(w.parked) == 0 {

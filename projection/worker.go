@@ -167,7 +167,10 @@ func (w *worker) follow(ctx context.Context) error {
 
 // handle handles the events of batch and saves how far the worker has come.
 func (w *worker) handle(ctx context.Context, batch query.Batch[annals.Event]) error {
-	pending, passed := w.pass(batch.Items) // passed are not handled; they are saved with the next step
+	pending, passed, err := w.divide(ctx, batch.Items) // passed are not handled; they are saved with the next step
+	if err != nil {
+		return err
+	}
 	for len(pending)+len(passed) > 0 {
 		n := min(w.size, len(pending))
 		switch {

@@ -37,15 +37,27 @@ func Forget(ctx context.Context, s annals.Store, projection string, id annals.Pe
 	if err := s.Offsets().Forget(ctx, projection, id); err != nil || !s.Capabilities().States {
 		return err
 	}
-	removed, err := change(ctx, s, ParkedID(projection, id.Slice()), func(parked map[string]json.RawMessage) (bool, error) {
-		_, found := parked[string(id)]
-		delete(parked, string(id))
-		return found, nil
+	// The entry becomes an order to discard all events, is removed last, and is there until then: so Forget can be repeated after an error. A runner
+	// that has read the order removes the entry, too.
+	parked := ParkedID(projection, id.Slice())
+	found, err := change(ctx, s, parked, func(entries map[string]json.RawMessage) (bool, error) {
+		var entry map[string]json.RawMessage
+		text, found := entries[string(id)]
+		if !found {
+			return false, nil
+		}
+		if err := json.Unmarshal(text, &entry); err != nil {
+			return false, err
+		}
+		entry["retry"], entry["discardTo"] = json.RawMessage("true"), json.RawMessage(fmt.Sprint(int64(annals.MaxSeqNr)))
+		text, err := json.Marshal(entry)
+		entries[string(id)] = text
+		return true, err
 	})
-	if err != nil || !removed {
+	if err != nil || !found {
 		return err
 	}
-	_, err = change(ctx, s, annals.NewPersistenceID(recordType, projection), func(record map[string]json.RawMessage) (bool, error) {
+	if _, err = change(ctx, s, annals.NewPersistenceID(recordType, projection), func(record map[string]json.RawMessage) (bool, error) {
 		var orders int64
 		if text, ok := record["orders"]; ok {
 			if err := json.Unmarshal(text, &orders); err != nil {
@@ -54,6 +66,13 @@ func Forget(ctx context.Context, s annals.Store, projection string, id annals.Pe
 		}
 		record["orders"] = json.RawMessage(fmt.Sprint(orders + 1))
 		return true, nil
+	}); err != nil {
+		return err
+	}
+	_, err = change(ctx, s, parked, func(entries map[string]json.RawMessage) (bool, error) {
+		_, found := entries[string(id)]
+		delete(entries, string(id))
+		return found, nil
 	})
 	return err
 }
