@@ -121,6 +121,24 @@ func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, 
 	return e.View(fn)
 }
 
+// LoadAt returns the state of an event-sourced entity after its event n, and the number of the last event in it: n, or less if n is a number
+// without an event. 0 is the state before the first event. It is computed from the newest snapshot at or before n, or from the first event; nothing is written.
+// The state is the caller's.
+//
+// ErrTruncated when events are deleted that it needs and that no snapshot at or before n covers, as those of an entity that was deleted.
+// Events that were deleted while the entity had no snapshot are left out, as by Load. ErrInvalid when n is negative or above the last number,
+// ErrUnsupported for a durable state, which has no past.
+func (r *Repository[C, S, R]) LoadAt(ctx context.Context, id string, n annals.SeqNr) (s S, number annals.SeqNr, err error) {
+	return r.model.LoadAt(ctx, id, host.Past{Number: n})
+}
+
+// LoadAsOf is LoadAt for the time t: the state after the last event whose time is not after t, by the times of the store. Where the times of an
+// entity go back, because a clock was set back or events were imported, the event after it is later than t. ErrUnsupported for a store that
+// does not claim Capabilities.Times.
+func (r *Repository[C, S, R]) LoadAsOf(ctx context.Context, id string, t time.Time) (s S, number annals.SeqNr, err error) {
+	return r.model.LoadAt(ctx, id, host.Past{Time: t, Timed: true})
+}
+
 // Ask decides c on the newest state, stores what c decided and returns the reply, like Ask of an entity.Runtime. A rejection is the error
 // of Decide, unchanged. ErrUnknown means that what c decided may have been stored; after any other *annals.Error nothing was.
 func (r *Repository[C, S, R]) Ask(ctx context.Context, id string, c C) (R, error) {

@@ -63,6 +63,12 @@ func TestHostsRecover(t *testing.T) {
 	})
 }
 
+func TestHostsLoadThePast(t *testing.T) {
+	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+		hosttest.Past(t, open())
+	})
+}
+
 func TestHostsDeleteEvents(t *testing.T) {
 	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Retention(t, open())

@@ -148,11 +148,15 @@ func ExampleRuntime_Load() {
 	fmt.Println(err)
 	_, err = counters.DoAt(ctx, "c-1", etag, 2)
 	fmt.Println(errors.Is(err, annals.ErrConflict))
+
+	before, _, err := counters.LoadAt(ctx, "c-1", 1)
+	fmt.Println(before, err)
 	// Output:
 	// 5 1 <nil>
 	// 5 1 <nil>
 	// <nil>
 	// true
+	// 5 <nil>
 }
 
 // requestLog prints each operation with the requests that it was done for.

@@ -3,8 +3,10 @@ package entity
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // View calls fn with the state of the entity named id and its number: that of its last event, or its revision; 0 when it was never
@@ -46,4 +48,22 @@ func (r *Runtime[C, S, R]) View(ctx context.Context, id string, fn func(s S, num
 func (r *Runtime[C, S, R]) Load(ctx context.Context, id string) (s S, number annals.SeqNr, err error) {
 	err = r.View(ctx, id, func(now S, at annals.SeqNr) error { s, number = now, at; return nil })
 	return s, number, err
+}
+
+// LoadAt returns the state of an event-sourced entity after its event n, and the number of the last event in it: n, or less if n is a number
+// without an event. 0 is the state before the first event. It is computed from the newest snapshot at or before n, or from the first event; the entity in memory is not used and not changed.
+// The state is the caller's.
+//
+// ErrTruncated when events are deleted that it needs and that no snapshot at or before n covers, as those of an entity that was deleted.
+// Events that were deleted while the entity had no snapshot are left out, as by Load. ErrInvalid when n is negative or above the last number,
+// ErrUnsupported for a durable state, which has no past.
+func (r *Runtime[C, S, R]) LoadAt(ctx context.Context, id string, n annals.SeqNr) (s S, number annals.SeqNr, err error) {
+	return r.model.LoadAt(ctx, id, host.Past{Number: n})
+}
+
+// LoadAsOf is LoadAt for the time t: the state after the last event whose time is not after t, by the times of the store. Where the times of an
+// entity go back, because a clock was set back or events were imported, the event after it is later than t. ErrUnsupported for a store that
+// does not claim Capabilities.Times.
+func (r *Runtime[C, S, R]) LoadAsOf(ctx context.Context, id string, t time.Time) (s S, number annals.SeqNr, err error) {
+	return r.model.LoadAt(ctx, id, host.Past{Time: t, Timed: true})
 }

@@ -44,3 +44,8 @@ func TestDeletedBesideRuntimes(t *testing.T) {
 	t.Parallel()
 	hosttest.Deleted(t, open(t, pgstore.Options{}))
 }
+
+func TestHostsLoadThePast(t *testing.T) {
+	t.Parallel()
+	hosttest.Past(t, open(t, pgstore.Options{}))
+}

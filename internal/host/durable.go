@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/annals-go/annals"
@@ -61,6 +62,11 @@ type durable[C, S, R any] struct {
 
 	dirty, deleted bool           // what was decided since the last Seal
 	metadata       annals.Payload // of the newest command that decided it
+}
+
+// LoadAt implements Entity.
+func (e *durable[C, S, R]) LoadAt(context.Context, Past) (annals.Result, error) {
+	return annals.Result{}, &annals.Error{Op: "load", ID: e.pid, Kind: annals.ErrUnsupported, Err: errors.New("a durable state has no past")}
 }
 
 func (e *durable[C, S, R]) View(fn func(s S, number annals.SeqNr) error) error {

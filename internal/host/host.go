@@ -31,6 +31,9 @@ type Entity[C, S, R any] interface {
 	// Load reads the entity from the store and replaces everything that e held. After an error it must be loaded again. The Result
 	// has the events and bytes that were read and the tries beyond the first.
 	Load(ctx context.Context) (annals.Result, error)
+	// LoadAt is Load for the state at p, of which nothing may be decided. ErrTruncated when events are deleted that it needs, ErrInvalid when the
+	// number is above the last one, ErrUnsupported where the past is not kept.
+	LoadAt(ctx context.Context, p Past) (annals.Result, error)
 	// Decide runs c on the newest decided state. When at is not AnyNumber and not the number of that state, only a c that decides nothing,
 	// such as a repetition that the behavior recognises by its key, gets its reply; any other is ErrConflict. Then Final must be true.
 	Decide(ctx context.Context, c C, at annals.SeqNr) Decision[R]

@@ -23,6 +23,11 @@ func TestAccounts(t *testing.T) {
 	Accounts(t, memstore.New())
 }
 
+func TestPast(t *testing.T) {
+	t.Parallel()
+	Past(t, memstore.New())
+}
+
 // Runtimes that do not look at the store before they answer are found out.
 func TestRuntimesThatDoNotLook(t *testing.T) {
 	t.Parallel()
