@@ -232,26 +232,33 @@ func TestRecoverBesideAnOwner(t *testing.T) {
 	}
 }
 
-// A skip writes two rows. A last number read beside a skip is that before or after the skip, not that of the first row.
+// A skip writes two rows. A last number read beside a skip is that before or after the skip, not that of the first row. The row before can be one of
+// another skip.
 func TestLastBesideSkip(t *testing.T) {
 	t.Parallel()
 	for name, l := range byNumber() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			interleave(t, 13, func() (owner, []func()) {
-				o := newOwner(t, l)
-				o.append(1, 4)
-				return o, []func(){func() {
-					if err := o.offer.On(o.x).SkipTo(t.Context(), o.id, 4, 9); err != nil {
-						t.Error(err)
+		for _, events := range []annals.SeqNr{2, 4} {
+			t.Run(fmt.Sprintf("%s, %d events", name, events), func(t *testing.T) {
+				t.Parallel()
+				interleave(t, 13, func() (owner, []func()) {
+					o := newOwner(t, l)
+					o.append(1, events)
+					skip := func(after, n annals.SeqNr) {
+						if err := o.offer.On(o.x).SkipTo(t.Context(), o.id, after, n); err != nil {
+							t.Error(err)
+						}
 					}
-				}}
-			}, func(o owner, x plan.Executor) {
-				if last, err := o.offer.On(x).Journal.LastSeqNr(t.Context(), o.id); last != 4 && last != 9 || err != nil {
-					t.Errorf("the last number is %d, %v; want 4 or 9", last, err)
-				}
+					if events < 4 {
+						skip(events, 4)
+					}
+					return o, []func(){func() { skip(4, 9) }}
+				}, func(o owner, x plan.Executor) {
+					if last, err := o.offer.On(x).Journal.LastSeqNr(t.Context(), o.id); last != 4 && last != 9 || err != nil {
+						t.Errorf("the last number is %d, %v; want 4 or 9", last, err)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -183,7 +183,7 @@ func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last, found 
 		step = 1
 		shards, _ = r.resolver.partitionKey.Keys(id, r.resolver.sharding)
 	}
-	for before := annals.SeqNr(-1); ; before = found {
+	for before := annals.SeqNr(-1); ; before = last {
 		it, _, err := plan.First(r.read(ctx, numbered.Part{ID: id, From: 1, To: annals.MaxSeqNr, Backward: true, Limit: 1, Fields: []string{r.Deleted}}))
 		if err != nil {
 			return 0, 0, err
@@ -192,7 +192,7 @@ func (r rows) newest(ctx context.Context, id annals.PersistenceID) (last, found 
 		if len(shards) != 1 {
 			last, err = r.Newest(ctx, r.x, id, found, step)
 		}
-		if len(shards) < 2 || found == before || err != nil {
+		if len(shards) < 2 || last == before || err != nil { // a read that began after row last was found has the other row, too
 			return last, found, err
 		}
 		if last == found {
