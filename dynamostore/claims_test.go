@@ -25,7 +25,7 @@ func TestTableOfClaims(t *testing.T) {
 		"commit": {commit.Layout{}, commit.Layout{Index: "slices"}},
 		"akka":   {akka.Layout{}, akka.Layout{Journal: akka.Journal{IDIndex: "persistence-ids-idx"}}},
 		"akka0":  {akka0.Layout{Table: "t"}, akka0.Layout{Table: "t", Permanent: true}},
-		"esa":    {esa.Layout{Shards: 8}, esa.Layout{Shards: 8, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 2}}, esa.Layout{Peer: esa.JS, Shards: 8}, esa.Layout{Peer: esa.Rust5}},
+		"esa":    {esa.Layout{Shards: 8}, esa.Layout{Shards: 8, WriteIDs: true, Snapshot: esa.Snapshot{Keep: 2}}, esa.Layout{Peer: esa.JS, Shards: 8}, esa.Layout{Peer: esa.Rust5}, esa.Layout{Shards: 8, Journal: esa.Journal{Gaps: true}}},
 		"j5ik2o": {j5ik2o.Layout{State: j5ik2o.State{Tombstones: true}}, j5ik2o.Layout{Journal: j5ik2o.Journal{HardDelete: true}}},
 	}
 	text, err := os.ReadFile("../docs/stores/dynamodb.md")

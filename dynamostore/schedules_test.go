@@ -46,9 +46,8 @@ func (ownKeys) SortKey(entityType, value string, n annals.SeqNr) string {
 	return fmt.Sprintf("%s/%s/%03d/%d", entityType, value, n*7919%1009, n)
 }
 
-// Reads are complete in random schedules, with every option of every layout.
-func TestSchedules(t *testing.T) {
-	t.Parallel()
+// scheduled are the layouts with every option.
+func scheduled() map[string]plan.Layout {
 	layouts := map[string]plan.Layout{
 		"commit": commit.Layout{Table: "t"}, "commit, index": commit.Layout{Table: "t", Index: "slices"},
 		"akka":             akka.Layout{},
@@ -112,7 +111,13 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	}
-	plantest.RandomSchedules(t, layouts, func(x plan.Executor, tables []plan.Table, s plantest.Service) plan.Executor {
+	return layouts
+}
+
+// Reads are complete in random schedules, with every option of every layout.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	plantest.RandomSchedules(t, scheduled(), func(x plan.Executor, tables []plan.Table, s plantest.Service) plan.Executor {
 		e := &engine{client: service{service: s}, clock: s.Clock, tables: map[string]plan.Table{}, slots: make(chan struct{}, 1), attempts: defaultAttempts}
 		for _, table := range tables {
 			e.tables[table.Name] = table

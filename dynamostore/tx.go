@@ -58,7 +58,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
 		view := s.view(collector{s.engine, tx}, tx)
-		within, in, end := driver.InTx(ctx, s.Store, view)
+		within, in, end := driver.InTx(ctx, s.Store, guarded(view))
 		if err := func() error {
 			defer end()
 			defer tx.end()
@@ -66,8 +66,8 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 		}(); err != nil {
 			return &annals.Error{Err: err}
 		}
-		if len(tx.writes)+len(tx.items) == 0 {
-			return nil
+		if err := in.Guard(ctx); err != nil || len(tx.writes)+len(tx.items) == 0 {
+			return err
 		}
 		if _, err := s.engine.transact(ctx, "", tx.writes, tx.items); err != nil {
 			return err

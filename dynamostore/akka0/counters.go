@@ -56,6 +56,14 @@ func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
 		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
 }
 
+// guard is plan.Contracts.Guard. An append of the next number has a counter, which never goes down, unless the plugin has lost it; then there is the event.
+func (j *journal) guard(id annals.PersistenceID, n annals.SeqNr) ([]plan.Guard, error) {
+	counter := plan.Op{Table: j.Table, Key: j.high(id, n+1), Condition: "attribute_not_exists(#number) OR #number < :n",
+		Names: map[string]string{"#number": numberName}, Values: plan.Item{":n": plan.N(n + 1)}}
+	event := plan.Op{Table: j.Table, Key: j.event(id, n+1), Condition: "attribute_not_exists(#payload)", Names: map[string]string{"#payload": payloadName}}
+	return []plan.Guard{{Op: counter}, {Op: event}}, nil
+}
+
 // SkipTo is ability.Skipper. The counter of n has the last number, and the counter of after+1 makes an append after the number after fail. With
 // marks an entity whose events are deleted gets events that are marked, too, because the plugin does not read on behind a number without an item.
 func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {

@@ -52,14 +52,14 @@ func (l Layout) Plan() (plan.Offer, error) {
 	return plan.Offer{
 		Name:   "akka0",
 		Tables: []plan.Table{{Name: l.Table, Hash: plan.Key{Name: keyName}, Stream: true}},
-		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true,
+		Capabilities: annals.Capabilities{Events: true, FenceAfterDelete: true, GuardsReads: true,
 			// A transaction has an item for each event, and one for each sequence shard that their numbers are in.
 			Limits: annals.Limits{MaxEvents: max(maxItems/2, maxItems-shards), MaxIDBytes: maxID}},
 		Check: plan.Compare(j.Sample()),
 		On: func(x plan.Executor) plan.Contracts {
 			j := j
 			j.x, j.Reads = x, func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }
-			return plan.Contracts{Journal: &j, Recoverer: &j, Skipper: &j}
+			return plan.Contracts{Journal: &j, Recoverer: &j, Skipper: &j, Guard: j.guard}
 		},
 	}, nil
 }

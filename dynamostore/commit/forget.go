@@ -163,7 +163,7 @@ func (t *table) remove(ctx context.Context, r remains) error {
 			return err
 		}
 	}
-	free := plan.Op{Table: t.name, Key: key(r.id, r.last()+1), Condition: absent, Names: idName}
+	free := t.free(r.id, r.last())
 	guard, end, early := []plan.Op{free}, []plan.Op{free, stateRemoval(r)}, []plan.Op(nil)
 	for _, rec := range r.snapshots {
 		early = append(early, plan.Op{Table: t.name, Key: snapshotKey(rec), Delete: true, Condition: "#save = :save",

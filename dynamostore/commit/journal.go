@@ -110,6 +110,16 @@ func (t *table) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.
 	return rec.last(), nil
 }
 
+// free is the condition that no commit follows the number n: only a Forget would remove its item.
+func (t *table) free(id annals.PersistenceID, n annals.SeqNr) plan.Op {
+	return plan.Op{Table: t.name, Key: key(id, n+1), Condition: absent, Names: idName}
+}
+
+// guard is plan.Contracts.Guard.
+func (t *table) guard(id annals.PersistenceID, n annals.SeqNr) ([]plan.Guard, error) {
+	return []plan.Guard{{Op: t.free(id, n)}}, nil
+}
+
 // SkipTo is ability.Skipper: a tombstone of the events after+1 … n. The transaction that puts it also makes the last commit a tombstone.
 func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	var ops []plan.Op

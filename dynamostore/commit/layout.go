@@ -66,13 +66,13 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 		Capabilities: annals.Capabilities{
 			Events: true, Snapshots: true, States: true, Offsets: true,
 			CommitSnapshot: true, ManySnapshots: true, Tags: true, Metadata: true, StateMetadata: true, Times: true, EventTimes: true,
-			DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true,
+			DeletesStates: true, StateEvents: true, IdempotentState: true, Repeatable: true, FenceAfterDelete: true, GuardsReads: true,
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: offsets.Most},
 		},
 		Check: t.check,
 		On: func(x plan.Executor) plan.Contracts {
 			t := t.on(x)
-			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets.Store{Table: t.name, Hash: attrID, Range: attrSeq, MaxHash: maxIDBytes, NewSave: newSave, Executor: x}, Recoverer: t, Skipper: t, Forgetter: t}
+			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets.Store{Table: t.name, Hash: attrID, Range: attrSeq, MaxHash: maxIDBytes, NewSave: newSave, Executor: x}, Recoverer: t, Skipper: t, Forgetter: t, Guard: t.guard}
 		},
 		States:      states{t.name, t},
 		SkipStateTo: states{t.name, t}.SkipTo,

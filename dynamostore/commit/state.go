@@ -167,16 +167,28 @@ func (s states) op(w *plan.StateWrite) (plan.Op, error) {
 	}
 	u := plan.NewUpdate()
 	none := u.Value(plan.B(nil))
-	condition := "attribute_not_exists(" + u.Name(attrRevision) + ")"
-	if w.After > 0 {
-		condition = u.Name(attrRevision) + " = " + u.Value(plan.N(w.After))
-	}
+	condition := unchanged(u, w.After)
 	for i := len(writesKept) - 1; i > 0; i-- {
 		u.SetTo(writesKept[i], "if_not_exists("+u.Name(writesKept[i-1])+", "+none+")")
 	}
 	u.Replace(fresh, append(removed, attrSerializer, attrManifest, attrData, attrTags, attrMeta, attrDeleted)...)
 	return plan.Op{Table: s.name, Key: key(w.ID, 0), Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values,
 		Ours: func(old plan.Item) bool { return came(*w, old) }, Stamp: s.stamping(w, fresh)}, nil
+}
+
+// unchanged is the condition that the state has the revision n.
+func unchanged(u *plan.Update, n annals.SeqNr) string {
+	if n == 0 {
+		return "attribute_not_exists(" + u.Name(attrRevision) + ")"
+	}
+	return u.Name(attrRevision) + " = " + u.Value(plan.N(n))
+}
+
+// Guard is plan.States.
+func (s states) Guard(id annals.PersistenceID, n annals.SeqNr) (plan.Guard, error) {
+	u := plan.NewUpdate()
+	op := plan.Op{Table: s.name, Key: key(id, 0), Condition: unchanged(u, n), Names: u.Names, Values: u.Values}
+	return plan.Guard{Op: op, Last: revision}, nil
 }
 
 // SkipTo is plan.Offer.SkipStateTo: a tombstone of revision n that remembers four writes without a WriteID.

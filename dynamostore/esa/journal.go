@@ -38,10 +38,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 			return annals.Receipt{}, err
 		}
 	}
-	w := write{journal: j, Commit: c, version: c.After, at: j.time(c)}
-	if ahead, ok := j.ahead.Get(c.ID); ok && ahead < c.After {
-		w.version -= ahead
-	}
+	w := write{journal: j, Commit: c, version: j.versionOf(c.ID, c.After), at: j.time(c)}
 	r, err := w.send(ctx)
 	if off, ok := errors.AsType[miscount](err); ok {
 		if err = w.recount(ctx, off.head); err == nil {
@@ -52,6 +49,14 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		j.tried.Change(c.WriteID, func(time.Time, bool) time.Time { return w.at })
 	}
 	return r, err
+}
+
+// versionOf returns the version that the head is expected to have when n is the last number.
+func (j *journal) versionOf(id annals.PersistenceID, n annals.SeqNr) annals.SeqNr {
+	if ahead, ok := j.ahead.Get(id); ok && ahead < n {
+		return n - ahead
+	}
+	return n
 }
 
 // time returns the time to store with the events of c. A commit that is sent again has the time of its first try, so that the request is the same.
@@ -247,6 +252,27 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 		}
 	}
 	return j.last(ctx, id, h, 0)
+}
+
+// guard is plan.Contracts.Guard. Where no number is unused, and always for Rust5, the version is the last number. Where some are, it is lower. So
+// the row of the next number is looked at, too; before a delete removes it, the mark in the head includes it.
+func (j *journal) guard(id annals.PersistenceID, n annals.SeqNr) ([]plan.Guard, error) {
+	key, err := j.headKey(id)
+	if err != nil {
+		return nil, err
+	}
+	u := plan.NewUpdate()
+	most := func(name string, n annals.SeqNr) string {
+		return "attribute_not_exists(" + u.Name(name) + ") OR " + u.Name(name) + " <= " + u.Value(plan.N(n))
+	}
+	head := plan.Op{Table: j.heads, Key: key, Condition: most(j.peer.attrCount(), max(n, j.versionOf(id, n))), Names: u.Names, Values: u.Values}
+	if j.apart {
+		return []plan.Guard{{Op: head}}, nil
+	}
+	head.Condition = "(" + head.Condition + ") AND (" + most(attrDeleted, n) + ")"
+	row, err := j.key(id, n+1)
+	free := plan.Op{Table: j.events.Name, Key: row, Condition: "attribute_not_exists(#pkey)", Names: map[string]string{"#pkey": attrPartition}}
+	return []plan.Guard{{Op: head}, {Op: free}}, err
 }
 
 // last returns the last number of an entity with the head h: the version. known is another number that it may have, or 0: only a library leaves numbers

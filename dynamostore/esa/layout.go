@@ -69,7 +69,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	c := copies{rows: r, shape: tables[1], active: l.activeIndex(), keep: l.Snapshot.Keep, expire: l.Snapshot.Expire}
 	offer := plan.Offer{Name: "esa", Tables: tables, Check: plan.Compare(j.sample(j.events.Name), j.sample(j.heads)),
 		Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: c.keep > 1 && !r.apart, Times: r.unit != 0, EventTimes: r.unit != 0,
-			Repeatable: r.writeIDs, FenceAfterDelete: true, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !r.apart}},
+			Repeatable: r.writeIDs, FenceAfterDelete: true, GuardsReads: r.apart || !j.gaps, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !r.apart}},
 		Feed: &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}}
 	if r.apart {
 		offer.Check = configuration{tables}.check
@@ -79,7 +79,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, c := *j, c
 		j.x, c.x, j.Reads = x, x, j.reader
-		contracts := plan.Contracts{Journal: &j, Recoverer: &j}
+		contracts := plan.Contracts{Journal: &j, Recoverer: &j, Guard: j.guard}
 		if r.apart {
 			j.snapshots, contracts.Skipper = &apartSnapshots{c}, &j
 		} else {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/plantest"
 )
@@ -383,6 +384,24 @@ func TestOrdersOfGaps(t *testing.T) {
 	t.Run("the last number beside deletes", func(t *testing.T) {
 		everyOrder(t, l, plantest.Orders{}, leaves(3, 4), nil, deletes(annals.MaxSeqNr), lasts(2))
 	})
+}
+
+// Where a library has left a number unused, the last number is another one than the version.
+func TestOrdersOfGuards(t *testing.T) {
+	var g *plantest.Guards
+	prepare := func(e *entity, x plan.Executor) error {
+		g = plantest.NewGuards(e.ctx, e.layout, x.(*plantest.Executor))
+		return leaves(3, 4)(e, x)
+	}
+	guards := func(e *entity, x plan.Executor) error {
+		read, err := g.Read(x, e.offer, driver.Seen{ID: entityID})
+		return errors.Join(err, g.Send(x, e.offer, read))
+	}
+	library := func(e *entity, x plan.Executor) error {
+		_, err := newLibrary(e.layout).write(e.ctx, x, entityID, 3, 5, nil)
+		return err
+	}
+	everyOrder(t, shared, plantest.Orders{}, prepare, nil, inTurn(guards, guards), library)
 }
 
 func TestOrdersOfDeletedEvents(t *testing.T) {

@@ -71,6 +71,16 @@ func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annal
 	return last, err
 }
 
+// guard is plan.Contracts.Guard. A delete keeps the row of the next number. A row of another id at its key is none of id.
+func (j *journal) guard(id annals.PersistenceID, n annals.SeqNr) ([]plan.Guard, error) {
+	key, err := j.rows.Key(id, n+1)
+	if err != nil {
+		return nil, err
+	}
+	return []plan.Guard{{Op: plan.Op{Table: j.rows.Name, Key: key, Condition: "attribute_not_exists(#id) OR #id <> :id",
+		Names: map[string]string{"#id": j.columns.PersistenceID}, Values: plan.Item{":id": plan.S(string(id))}}}}, nil
+}
+
 // DeleteTo is annals.Journal. It flags or removes rows in ascending order, at the keys that they were read with. The newest row is always kept,
 // because it has the entity's last number; so is the newest row that the index shows, because the rows behind it are looked for by key. Row 1 of
 // several partitions is emptied, because it tells that the entity is not new.

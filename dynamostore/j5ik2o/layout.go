@@ -144,6 +144,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		offer.SkipStateTo = st.skip()
 		c.DeletesStates = l.State.Tombstones
 	}
+	c.GuardsReads = l.Journal.Off && c.States || c.FenceAfterDelete
 	offer.Check = plan.Compare(samples...)
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
@@ -154,7 +155,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 		if !l.Snapshot.Off {
 			j.snapshots = &s
 		}
-		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: &j, Skipper: &j}
+		return plan.Contracts{Journal: &j, Snapshots: &s, Recoverer: &j, Skipper: &j, Guard: j.guard}
 	}
 	return offer, nil
 }

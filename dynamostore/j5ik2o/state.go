@@ -222,6 +222,27 @@ func (s *states) item(w plan.StateWrite, key plan.Item) (plan.Item, error) {
 	return it, putTags(it, s.columns.Tags, w.Tags, s.tagSeparator)
 }
 
+// Guard is plan.States. Revision 0 is also what the plugin's other client stores first, and, without a sort key, the row of another id.
+func (s *states) Guard(id annals.PersistenceID, n annals.SeqNr) (plan.Guard, error) {
+	table, key, err := s.place(id)
+	if err != nil {
+		return plan.Guard{}, err
+	}
+	u := plan.NewUpdate()
+	owner, revision, own, stored := u.Name(s.columns.PersistenceID), u.Name(s.columns.Revision), u.Value(plan.S(string(id))), u.Value(plan.N(n+s.plus))
+	condition := owner + " = " + own + " AND " + revision + " = " + stored
+	if n == 0 {
+		condition = "attribute_not_exists(" + owner + ") OR " + owner + " <> " + own + " OR " + revision + " <= " + stored
+	}
+	last := func(old plan.Item) annals.SeqNr {
+		if plan.Collision(id, old, s.columns.PersistenceID) != nil {
+			return 0
+		}
+		return s.revision(old)
+	}
+	return plan.Guard{Op: plan.Op{Table: table, Key: key, Condition: condition, Names: u.Names, Values: u.Values}, Last: last}, nil
+}
+
 // skipped is an attribute of this package on tombstones that SkipTo has made.
 const skipped = "annals-skipped"
 

@@ -44,6 +44,9 @@ type Contracts struct {
 	ability.Recoverer
 	ability.Skipper
 	ability.Forgetter
+	// Guard returns guards of which one fails when an append of id after n would be a conflict. n is the last number that was read, below
+	// the greatest one. It is called where GuardsReads is claimed.
+	Guard func(id annals.PersistenceID, n annals.SeqNr) ([]Guard, error)
 }
 
 // StateTable is a table that holds nothing but states, and what the layout offers in it.
@@ -61,6 +64,8 @@ type Skip func(ctx context.Context, x Executor, id annals.PersistenceID, n annal
 type States interface {
 	Get(ctx context.Context, x Executor, id annals.PersistenceID) (annals.State, bool, error)
 	Write(ctx context.Context, x Executor, w StateWrite) (annals.Receipt, error)
+	// Guard returns a guard that fails when the state has another revision than n, which was read.
+	Guard(id annals.PersistenceID, n annals.SeqNr) (Guard, error)
 	// Read returns the state in an item that was found through an index, tombstones included; false for other items.
 	Read(it Item) (annals.State, bool, error)
 	// Tables are the tables that may have states.

@@ -157,6 +157,9 @@ type Write struct {
 	// Once says that the conditions only guard against a request that is executed late and for a second time. Within a
 	// transaction of the caller's the transaction's token does that, and the conditions are left out.
 	Once bool
+	// Guards says that the ops only check what was read. When one of them fails, that is a conflict, unless an earlier try has stored the other
+	// writes of the transaction.
+	Guards bool
 	// Apart stores the write at once and on its own, also from within a transaction of the caller's.
 	Apart bool
 }

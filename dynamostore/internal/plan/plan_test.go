@@ -20,7 +20,9 @@ func TestJudge(t *testing.T) {
 		}
 		return &annals.Error{Kind: annals.ErrConflict}
 	}
+	changed := func([]plan.Item, bool) error { return &annals.Error{Kind: annals.ErrConflict, Err: cause} }
 	type ops = []plan.Op
+	guard := plan.Write{Ops: ops{{}}, Refused: changed, Guards: true}
 	tells, silent := plan.Op{Ours: ours}, plan.Op{}
 	type items = []plan.Item
 	for name, c := range map[string]struct {
@@ -48,6 +50,14 @@ func TestJudge(t *testing.T) {
 		"the other write held":                    {writes: []plan.Write{{Ops: ops{tells}}, {Ops: ops{tells}}}, failed: items{own, nil}, kind: annals.ErrConflict},
 		"what one write expects fails the other":  {writes: []plan.Write{{Ops: ops{silent}, Refused: accept}, {Ops: ops{silent}}}, failed: items{foreign, nil}, kind: annals.ErrConflict},
 		"what a write expects beside the own":     {writes: []plan.Write{{Ops: ops{silent}, Refused: accept}}, failed: items{foreign}, own: true, kind: annals.ErrConflict},
+		"a guard":                                 {writes: []plan.Write{guard}, failed: items{none}, kind: annals.ErrConflict},
+		"a guard beside a write":                  {writes: []plan.Write{{Ops: ops{tells}}, guard}, failed: items{nil, foreign}, kind: annals.ErrConflict},
+		"a guard beside a write that is ours":     {writes: []plan.Write{{Ops: ops{tells}}, guard}, failed: items{own, foreign}, repeated: true},
+		"a guard beside a part that is ours":      {writes: []plan.Write{{Ops: ops{tells}}, {Ops: ops{tells}}, guard}, failed: items{own, nil, foreign}, kind: annals.ErrConflict},
+		"a guard beside what a write expects":     {writes: []plan.Write{{Ops: ops{silent}, Refused: accept}, guard}, failed: items{foreign, foreign}, kind: annals.ErrConflict},
+		"a guard held, a write expects it":        {writes: []plan.Write{{Ops: ops{silent}, Refused: accept}, guard}, failed: items{foreign, nil}, accepts: true},
+		"a guard and the caller's own":            {writes: []plan.Write{guard}, failed: items{foreign}, own: true, kind: annals.ErrConflict},
+		"a guard held, and the caller's own":      {writes: []plan.Write{guard}, failed: items{nil}, own: true, kind: annals.ErrConstraint},
 		"an item of the caller's own":             {writes: []plan.Write{{Ops: ops{tells}}}, failed: items{nil}, own: true, kind: annals.ErrConstraint},
 	} {
 		outcomes, err := plan.Judge(c.writes, c.failed, c.own, c.open, cause)

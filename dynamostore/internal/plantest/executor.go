@@ -31,6 +31,9 @@ type Executor struct {
 	// says that the item did not exist before.
 	Changed func(table string, image plan.Item, created bool)
 
+	// Tried, when not nil, is called before a write is executed. failed is what plan.Judge is told of each op.
+	Tried func(ops []plan.Op, failed []plan.Item)
+
 	mu       sync.Mutex
 	tables   map[string]*memory
 	log      strings.Builder
@@ -282,6 +285,9 @@ func (e *Executor) try(ops []plan.Op, token string) (old []plan.Item, stored boo
 			}
 			e.print("    = the condition fails\n")
 		}
+	}
+	if e.Tried != nil {
+		e.Tried(ops, old)
 	}
 	if failed {
 		return old, false

@@ -14,7 +14,7 @@ import (
 var tokens = regexp.MustCompile(`attribute_exists|attribute_not_exists|AND|OR|[()]|[=<>]+|[#:][A-Za-z0-9_]+`)
 
 // holds reports whether an item, nil where there is none, meets a condition made of attribute_exists, attribute_not_exists,
-// =, <, <=, AND, OR and brackets. It panics for anything else, which has to be added here first.
+// =, <>, <, <=, AND, OR and brackets. It panics for anything else, which has to be added here first.
 func holds(condition string, names map[string]string, values plan.Item, it plan.Item) bool {
 	if condition == "" {
 		return true
@@ -82,6 +82,8 @@ func (c *expression) one() bool {
 		switch operator {
 		case "=":
 			return compare(have, want) == 0
+		case "<>":
+			return compare(have, want) != 0
 		case "<=":
 			return compare(have, want) <= 0
 		case "<":

@@ -35,16 +35,25 @@ type Orders struct {
 // the same items and the same answers to the processes, it ends.
 func EveryOrder(t testing.TB, o Orders, begin func(s *Run) Scenario) {
 	t.Helper()
+	if err := inEveryOrder(t, o, begin); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inEveryOrder is EveryOrder, and returns the first error.
+func inEveryOrder(t testing.TB, o Orders, begin func(s *Run) Scenario) error {
+	t.Helper()
 	seen := map[uint64]bool{}
 	runs := 0
 	for choices := []int{}; choices != nil; runs++ {
 		s := &Run{Orders: o, choices: choices, seen: seen}
 		if err := s.run(begin(s)); err != nil {
-			t.Fatalf("%v\nin the order\n%s", err, s.tables.Log())
+			return fmt.Errorf("%w\nin the order\n%s", err, s.tables.Log())
 		}
 		choices = s.next()
 	}
 	t.Logf("%d states in %d runs", len(seen), runs)
+	return nil
 }
 
 // Run is one run of a scenario.

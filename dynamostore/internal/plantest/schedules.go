@@ -53,14 +53,18 @@ func schedule(t *testing.T, layout plan.Layout, r *random.Source, tries Tries) {
 		return func(x plan.Executor) error { return do(tries(x, offer.Tables, x.(*process))) }
 	}
 	owner := through(h.steps(1 + r.IntN(6)))
-	reader := func(x plan.Executor) error { return errors.Join(h.recover(x), h.replay(x), h.others(x)) }
-	p.Processes = []Process{owner, reader}
+	h.guards = NewGuards(h.Ctx, layout, p.Tables)
+	reader := func(x plan.Executor) error {
+		read, err := h.numbers(x)
+		return errors.Join(err, h.recover(x), h.replay(x), h.others(x), h.guards.Send(x, offer, read))
+	}
+	p.Processes = []Process{owner, through(reader)}
 	if offer.Capabilities.FenceAfterDelete && r.OneIn(2) {
 		h.owners++
 		p.Processes = append(p.Processes, through(h.steps(1+r.IntN(3)))) // another owner
 	}
 	if r.OneIn(2) {
-		p.Processes = append(p.Processes, reader)
+		p.Processes = append(p.Processes, through(reader))
 	}
 	p.End = reader
 	if err := s.run(p); err != nil {
@@ -72,6 +76,7 @@ func schedule(t *testing.T, layout plan.Layout, r *random.Source, tries Tries) {
 type history struct {
 	*Entity
 	run       *Run
+	guards    *Guards
 	random    *random.Source
 	owners    int
 	size      int // of the next commit; 0 is a small one

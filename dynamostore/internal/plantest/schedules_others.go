@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -108,6 +109,24 @@ func (h *history) stepForget(x plan.Executor) error {
 		return fmt.Errorf("a forgotten entity has the last number %d, %w", last, err)
 	}
 	return nil
+}
+
+// numbers reads the numbers that a transaction is guarded by; none where the layout does not claim it.
+func (h *history) numbers(x plan.Executor) ([]driver.Seen, error) {
+	if !h.Offer.Capabilities.GuardsReads {
+		return nil, nil
+	}
+	seen := []driver.Seen{{ID: h.ID}}
+	if h.Offer.On(x).Skipper != nil {
+		seen = append(seen, driver.Seen{ID: skipID})
+	}
+	if h.Offer.States != nil {
+		seen = append(seen, driver.Seen{ID: stateID, State: true})
+	}
+	if h.stateEvents {
+		seen = append(seen, driver.Seen{ID: stateID})
+	}
+	return h.guards.Read(x, h.Offer, seen...)
 }
 
 // others reads the other entities.
