@@ -218,6 +218,34 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// A program that was built in the repository is not added to it by mistake.
+func TestNoLargeFiles(t *testing.T) {
+	t.Parallel()
+	const most = 256 << 10 // bytes
+	text, err := os.ReadFile(".gitignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored := strings.Fields(string(text))
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || slices.ContainsFunc(ignored, func(pattern string) bool { found, _ := path.Match(pattern, d.Name()); return found }):
+			return nil
+		}
+		if info, err := d.Info(); err != nil || info.Size() > most {
+			t.Errorf("%s is larger than %d bytes, or cannot be read: %v", name, most, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // go.mod says what users get: it replaces nothing, and marks as indirect what this module does not import itself, and only that.
 // (go mod tidy knows this too, but wants to download the tests of every dependency.)
 func TestModule(t *testing.T) {
