@@ -341,6 +341,17 @@ func TestPoolers(t *testing.T) {
 	}
 }
 
+// A pooler without transactions is found out when the store is opened, not by the first write.
+func TestAPoolerWithoutTransactions(t *testing.T) {
+	t.Parallel()
+	p, u := pooledDatabase(t, "pool_mode=statement")
+	_, err := pgstore.Open(t.Context(), pool(t, p.URL(t, u)), pgstore.Options{})
+	wantKind(t, err, annals.ErrUnavailable)
+	if !strings.Contains(fmt.Sprint(err), "statement pooling") {
+		t.Errorf("the error does not name the cause: %v", err)
+	}
+}
+
 // A setting of the URL that a pooler leaves out is an error, and so is one that it refuses.
 func TestSettingsThatAPoolerDoesNotPassOn(t *testing.T) {
 	t.Parallel()
