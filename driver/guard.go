@@ -101,7 +101,10 @@ func (t *transaction) wrote(r Seen, repeated bool, err error) {
 		}
 		return
 	}
-	if seen && n.SeqNr != r.Number && t.reads.stale == nil {
+	if seen && r.Number < n.SeqNr { // it has been done already, or the store will refuse it
+		return
+	}
+	if seen && r.Number > n.SeqNr && t.reads.stale == nil {
 		t.reads.stale = Seen{ID: r.ID, Number: n.SeqNr}.Conflict(r.Number)
 	}
 	delete(t.reads.numbers, key)
