@@ -53,10 +53,8 @@ func (p *Pooler) start(t testing.TB, settings []string) (err error) {
 	if p.dir, err = os.MkdirTemp("", "annals-pgbouncer-"); err != nil {
 		return err
 	}
-	if c := p.attr.Credential; c != nil {
-		if err = os.Chown(p.dir, int(c.Uid), int(c.Gid)); err != nil {
-			return err
-		}
+	if err = (&Server{attr: p.attr}).own(p.dir); err != nil {
+		return err
 	}
 	if p.port, err = freePort(); err != nil {
 		return err

@@ -12,13 +12,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,6 +30,10 @@ import (
 // Env is the environment variable with the URL of a server to use instead of starting one:
 // postgres://user:password@host:port/database. The role must be allowed to create databases.
 const Env = "ANNALS_POSTGRES"
+
+// Programs is the environment variable with the directory of the programs of the servers that are started, initdb and postgres.
+// scripts/postgres.sh installs some and prints their directory.
+const Programs = "ANNALS_POSTGRES_PROGRAMS"
 
 // Server is a PostgreSQL server that Start has started. It runs with fsync on and listens on 127.0.0.1 only.
 type Server struct {
@@ -51,8 +56,71 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 
 // Standby starts a second server as a streaming replica of s. SELECT pg_promote() makes it a primary.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
-	return start(ctx, s.settings, func(standby *Server) error {
-		return standby.run(ctx, "pg_basebackup", "-D", standby.data, "-d", s.URL, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+	return start(ctx, s.settings, func(standby *Server) error { return s.backUp(ctx, standby) })
+}
+
+// backUp copies the data of s to a standby. Not every package of PostgreSQL has pg_basebackup.
+func (s *Server) backUp(ctx context.Context, standby *Server) error {
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	begin, end := "pg_backup_start('standby', TRUE)", "pg_backup_stop(FALSE)"
+	var number int
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&number); err != nil {
+		return err
+	}
+	if number < 150000 {
+		begin, end = "pg_start_backup('standby', TRUE, FALSE)", "pg_stop_backup(FALSE, FALSE)"
+	}
+	if _, err := conn.Exec(ctx, "SELECT "+begin); err != nil {
+		return err
+	}
+	if err := copyTree(s.data, standby.data); err != nil {
+		return err
+	}
+	var label string
+	if err := conn.QueryRow(ctx, "SELECT labelfile FROM "+end).Scan(&label); err != nil {
+		return err
+	}
+	primary := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=postgres'\n", s.port)
+	for name, text := range map[string]string{"backup_label": label, "standby.signal": "", "postgresql.auto.conf": primary} {
+		if err := os.WriteFile(filepath.Join(standby.data, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return standby.own(standby.data)
+}
+
+// copyTree copies the files of a running server, which may remove some meanwhile.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		target := to + strings.TrimPrefix(path, from)
+		switch {
+		case err != nil || d.Name() == "postmaster.pid":
+		case d.IsDir():
+			err = os.Mkdir(target, 0o700)
+		default:
+			var data []byte
+			if data, err = os.ReadFile(path); err == nil {
+				err = os.WriteFile(target, data, 0o600)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}
+
+// own gives a directory, with all that is in it, to the account of the server.
+func (s *Server) own(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if uid, gid, other := owner(s.attr); other && err == nil {
+			err = os.Chown(path, uid, gid)
+		}
+		return err
 	})
 }
 
@@ -71,10 +139,7 @@ func start(ctx context.Context, settings []string, fill func(*Server) error) (*S
 		return nil, err
 	}
 	s := &Server{bin: bin, dir: dir, data: filepath.Join(dir, "data"), attr: attr, settings: settings}
-	if c := attr.Credential; c != nil {
-		err = os.Chown(s.dir, int(c.Uid), int(c.Gid))
-	}
-	if err == nil {
+	if err = s.own(s.dir); err == nil {
 		err = fill(s)
 	}
 	if err == nil {
@@ -150,10 +215,18 @@ func (s *Server) await(ctx context.Context, log *bytes.Buffer) error {
 	}
 }
 
-// binaries returns the directory of initdb and postgres: from the PATH, or the newest version that Debian installed.
+// binaries returns the directory of initdb and postgres: the one that Programs names, that on the PATH, the newest version that Debian
+// installed, or the one that scripts/postgres.sh installed for a user without root.
 func binaries() (string, error) {
+	if dir := os.Getenv(Programs); dir != "" {
+		return dir, nil
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
+	if cache, err := os.UserCacheDir(); err == nil {
+		installed, _ := filepath.Glob(filepath.Join(cache, "annals/postgresql-*/bin/initdb"))
+		found = append(found, installed...)
+	}
 	if onPath, err := exec.LookPath("initdb"); err == nil {
 		if real, err := filepath.EvalSymlinks(onPath); err == nil {
 			found = append([]string{real}, found...)
@@ -165,29 +238,13 @@ func binaries() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("PostgreSQL is not installed: set " + Env + " to the URL of a server, or install one (Debian: apt-get install -y postgresql)")
+	return "", errors.New("PostgreSQL is not installed: run scripts/servers.sh, or set " + Env + " to the URL of a server")
 }
 
 // version returns 15 for /usr/lib/postgresql/15/bin/initdb.
 func version(initdb string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(initdb))))
 	return n
-}
-
-// account returns the attributes of the server's processes: for root they name the user postgres.
-func account() (*syscall.SysProcAttr, error) {
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	if os.Getuid() != 0 {
-		return attr, nil
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root: %w (Debian: apt-get install -y postgresql creates the user)", err)
-	}
-	uid, uidErr := strconv.ParseUint(u.Uid, 10, 32)
-	gid, gidErr := strconv.ParseUint(u.Gid, 10, 32)
-	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return attr, errors.Join(uidErr, gidErr)
 }
 
 func freePort() (int, error) {

@@ -25,7 +25,11 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	_, _ = os.Stdout.WriteString(strconv.Itoa(cmd.Process.Pid) + "\n")
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		panic(err)
+	}
+	_ = self.Kill()
 	<-p.Ended()
 }
 
