@@ -11,7 +11,7 @@ others = outlet internal/figures
 # Tests sync their files often, which takes little in memory.
 in_memory = export TMPDIR=$$(scripts/memory.sh);
 
-.PHONY: help run test servers check lint race soak fuzz vulncheck figures
+.PHONY: help run test servers versions check lint race soak fuzz vulncheck figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -29,15 +29,23 @@ test: servers ## every test; go vet is part of make lint, and the longest packag
 	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./pgstore ./dynamostore ./sqlitestore ./...
 	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -timeout 5m $(compiler) ./... || exit 1; done
 
-servers: ## install the database servers that tests start: PostgreSQL, a DynamoDB
+servers: ## install the database servers that tests start: PostgreSQL with PgBouncer, a DynamoDB
 	@scripts/servers.sh
+
+versions: servers ## the tests of pgstore with less data on the oldest and the newest PostgreSQL that are supported upstream
+	$(in_memory) for v in 14 18; do \
+		ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $$v) && export ANNALS_POSTGRES_PROGRAMS && $(plain) -short -parallel 4 ./pgstore/... ./internal/servers/postgres || exit 1; done
 
 check: lint race ## the checks that a change must pass: linters, and the tests under the race detector
 
-lint: ## gofmt, and golangci-lint (pinned in tools/go.mod), which runs go vet too
+lint: ## gofmt, golangci-lint (pinned in tools/go.mod), which runs go vet too, and go vet for macOS and Windows
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	for m in $(others); do $(GO) -C $$m tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... || exit 1; done
+	for os in darwin windows; do for m in . $(others); do $(elsewhere) GOOS=$$os $(GO) -C $$m vet -gcflags=all='-dwarf=false -l -N' ./... || exit 1; done; done
+
+# go vet compiles what a package imports. Without optimizing, that takes a fifth of the time.
+elsewhere = CGO_ENABLED=0 GOGC=400
 
 # Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order or at random), what counts requests or
 # memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
