@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -129,14 +128,6 @@ func (b *dynamoBench) close() {
 		b.proxy.Close()
 	}
 	b.server.Stop()
-}
-
-func processorTime() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it only fails for a bad argument
-	}
-	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func allocations() float64 {
