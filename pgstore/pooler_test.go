@@ -355,18 +355,28 @@ func TestAPoolerWithoutTransactions(t *testing.T) {
 // A setting of the URL that a pooler leaves out is an error, and so is one that it refuses.
 func TestSettingsThatAPoolerDoesNotPassOn(t *testing.T) {
 	t.Parallel()
-	for _, setting := range []string{"", "ignore_startup_parameters=search_path,synchronous_commit"} {
+	for _, setting := range []string{"", "ignore_startup_parameters=search_path,synchronous_commit,options\napplication_name_add_host=1"} {
 		p, u := pooledDatabase(t, setting)
-		for _, parameter := range []string{"search_path=elsewhere", "synchronous_commit=local"} {
-			_, err := pgstore.Open(t.Context(), pool(t, with(t, p.URL(t, u), parameter)), pgstore.Options{})
-			if name, _, _ := strings.Cut(parameter, "="); !strings.Contains(fmt.Sprint(err), name) {
-				t.Errorf("%s, %s: %v", setting, parameter, err)
-			}
-			if setting != "" {
+		for _, c := range []struct{ parameter, value, named string }{
+			{"search_path", "elsewhere", "search_path"},
+			{"synchronous_commit", "local", "synchronous_commit"},
+			{"options", `-c application_name=x --search-path=else\ where`, "search_path"},
+			{"options", "-csearch_path=elsewhere", "search_path"},
+		} {
+			_, err := pgstore.Open(t.Context(), pool(t, with(t, p.URL(t, u), c.parameter+"="+c.value)), pgstore.Options{})
+			if setting == "" {
+				c.named = c.parameter // PgBouncer refuses it
+			} else {
 				wantKind(t, err, annals.ErrInvalid)
+			}
+			if !strings.Contains(fmt.Sprint(err), c.named) {
+				t.Errorf("%q, %s=%s: %v", setting, c.parameter, c.value, err)
 			}
 		}
 		openAt(t, with(t, p.URL(t, u), "application_name=orders"), pgstore.Options{})
+		if setting != "" {
+			openAt(t, with(t, p.URL(t, u), "options=-c synchronous_commit=on reference=orders"), pgstore.Options{})
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -102,12 +104,24 @@ func (s *backend) findPooler(ctx context.Context) error {
 	return nil
 }
 
+// option is a setting in the parameter options of a connection, which the server reads like a command line. In a value a backslash comes before
+// each space and each backslash.
+var option = regexp.MustCompile(`(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)`)
+
+// settingsOf returns the settings in the parameters of a connection. Poolers may extend the name of the application, and take further options.
+func settingsOf(parameters map[string]string) map[string]string {
+	settings := maps.Clone(parameters)
+	for _, m := range option.FindAllStringSubmatch(parameters["options"], -1) {
+		settings[strings.ReplaceAll(m[1], "-", "_")] = strings.NewReplacer(`\\`, `\`, `\`, "").Replace(m[2])
+	}
+	delete(settings, "options")
+	delete(settings, "application_name")
+	return settings
+}
+
 // keepsSettings returns an error where a pooler has left out a setting of the connection, such as search_path: PgBouncer can be told to ignore them.
-func keepsSettings(ctx context.Context, conn *pgconn.PgConn, settings map[string]string) error {
-	for name, value := range settings {
-		if name == "options" { // a list of others
-			continue
-		}
+func keepsSettings(ctx context.Context, conn *pgconn.PgConn, parameters map[string]string) error {
+	for name, value := range settingsOf(parameters) {
 		quoted, err := conn.EscapeString(value)
 		if err != nil {
 			return err
