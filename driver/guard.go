@@ -31,14 +31,14 @@ func (r Seen) Conflict(n annals.SeqNr) error {
 	return &annals.Error{ID: r.ID, Last: n, Kind: annals.ErrConflict, Err: fmt.Errorf("the transaction has read number %d", r.Number)}
 }
 
-// Guard is called before the commit of a transaction that s is in, when the user's function has returned nil. It passes to the Guarder what was
-// read through s.
-func (s *Store) Guard(ctx context.Context) error {
-	g, _ := s.driver.(Guarder)
-	if g == nil {
+// Guard is called before the commit of a transaction whose inner store, of InTx, is in, when the user's function has returned nil. It passes to
+// the Guarder what was read through in. For a store outside of a transaction it does nothing.
+func Guard(ctx context.Context, in *Store) error {
+	g, _ := in.driver.(Guarder)
+	if g == nil || in.tx == nil {
 		return nil
 	}
-	read, written, err := s.tx.reads.list()
+	read, written, err := in.tx.reads.list()
 	if err != nil || len(read) == 0 {
 		return err
 	}

@@ -186,7 +186,7 @@ func TestGuard(t *testing.T) {
 					t.Fatalf("use %d: %v", i, err)
 				}
 			}
-			err := in.Guard(t.Context())
+			err := driver.Guard(t.Context(), in)
 			end()
 			got := fmt.Sprint(g.read)
 			if err != nil && g.read == nil {
@@ -212,13 +212,17 @@ func TestGuardOfAReplayBesideAWriter(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	_, in, end := driver.InTx(t.Context(), driver.New(g, driver.Options{}), g)
+	outer := driver.New(g, driver.Options{})
+	_, in, end := driver.InTx(t.Context(), outer, g)
 	defer end()
 	if err := drain(in.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr), 9); err != nil {
 		t.Fatal(err)
 	}
-	if _ = in.Guard(t.Context()); fmt.Sprint(g.read) != "[{T|1 false 1}]" {
+	if _ = driver.Guard(t.Context(), in); fmt.Sprint(g.read) != "[{T|1 false 1}]" {
 		t.Errorf("read %v", g.read)
+	}
+	if err := driver.Guard(t.Context(), outer); err != nil {
+		t.Errorf("outside of the transaction: %v", err)
 	}
 }
 

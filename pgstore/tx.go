@@ -109,7 +109,7 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("the function took longer than %v: %w", b.options.WriteTimeout, err)
 		}
-		return in.Guard(ctx)
+		return driver.Guard(ctx, in)
 	})
 	switch {
 	case err == nil && t.wrote.Load():
