@@ -66,7 +66,7 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 		}(); err != nil {
 			return &annals.Error{Err: err}
 		}
-		if err := in.Guard(ctx); err != nil || len(tx.writes)+len(tx.items) == 0 {
+		if err := driver.Guard(ctx, in); err != nil || len(tx.writes)+len(tx.items) == 0 {
 			return err
 		}
 		if _, err := s.engine.transact(ctx, "", tx.writes, tx.items); err != nil {
