@@ -46,6 +46,7 @@ func (c *Control) Await(ctx context.Context, source annals.Store, id annals.Pers
 	w := awaited{c: c, source: source, id: id, n: n}
 	var woken <-chan struct{}
 	if c.runner != nil {
+		w.from = stream{source, c.runner.stream.source}
 		var leave func()
 		woken, leave = c.runner.waits.join(id)
 		defer leave()
@@ -79,6 +80,7 @@ type awaited struct {
 	id     annals.PersistenceID
 	n      annals.SeqNr
 
+	from  stream // what the projection follows; without a store before that is known
 	found bool
 	at    annals.Offset // of event n, or the next one; the zero Offset when there is none
 }
@@ -123,16 +125,14 @@ func (w *awaited) look(ctx context.Context) (bool, error) {
 
 // find looks for the event. It is not found before it is stored, and before it is known what the projection follows.
 func (w *awaited) find(ctx context.Context) error {
-	from := stream{store: w.source}
-	if w.c.runner != nil {
-		from.source = w.c.runner.stream.source
-	} else {
+	if w.from.store == nil {
 		r, err := w.c.read(ctx, "await")
 		if err != nil || len(r.Ranges) == 0 {
 			return err
 		}
-		from.source = r.Source
+		w.from = stream{w.source, r.Source}
 	}
+	from := w.from
 	if from.Type != "" && from.Type != w.id.Type() {
 		return w.fault(annals.ErrInvalid, fmt.Errorf("the projection follows %v", from.source))
 	}

@@ -86,6 +86,29 @@ func TestAwaitIsWokenOrPolls(t *testing.T) {
 	}
 }
 
+// While an event is not stored, what the projection follows is read once.
+func TestAwaitOfAnEventThatIsNotStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		r := must(t)(inMemory(mem).once("p", mem, func(envelope) error { return nil }, Options{Logger: silent}))
+		running(t, r)
+		time.Sleep(time.Minute)
+		for woken, want := range map[bool]int{true: 0, false: 1} {
+			records, reads := counted(mem, "get state")
+			control := NewControl(records, "p")
+			if woken {
+				control = r.Control().With(records)
+			}
+			ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+			if err := control.Await(ctx, mem, "T|1", 1); !errors.Is(err, annals.ErrUnavailable) || reads() != want {
+				t.Errorf("%v after %d reads of the record, want %d", err, reads(), want)
+			}
+			end()
+		}
+	})
+}
+
 // What Await waits for, on each store.
 func TestAwait(t *testing.T)          { onStores(t, awaitEverything) }
 func TestAwaitOnServers(t *testing.T) { onServers(t, awaitEverything) }
