@@ -37,6 +37,7 @@ var rules = []struct {
 	{pkg: "codec", may: "root codec/internal/..."},
 	{pkg: "codec/internal/..."},
 	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
+	{pkg: "codec/sealed", may: "root codec internal/backoff internal/claims"},
 	{pkg: "codec/cborcodec", may: "root codec codec/internal/...", libs: "github.com/fxamacker/cbor/v2"},
 
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},

@@ -38,7 +38,8 @@ type Options struct {
 	Projections []string
 
 	// Metadata is added to what a command writes, its events or its state. The function encodes it from the context of the command; the
-	// behavior's Metadata decodes it with the same codec. nil, and a zero Payload: none. An error refuses the command, as ErrInvalid.
+	// behavior's Metadata decodes it with the same codec. nil, and a zero Payload: none. An error refuses the command, as ErrInvalid
+	// or, if it is that, ErrUnavailable.
 	Metadata func(ctx context.Context) (annals.Payload, error)
 
 	// SingleOwner declares that only this Repository writes to its entities, and that no two calls for one entity run at the same time. It

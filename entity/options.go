@@ -40,8 +40,8 @@ type Options struct {
 	Projections []string
 
 	// Metadata is added to what a command writes, its events or its state. The function encodes it from the context of the command's caller; the
-	// behavior's Metadata decodes it with the same codec. nil, and a zero Payload: none. An error refuses the command, as ErrInvalid. A state
-	// that several commands of a batch wrote has the metadata of the last of them.
+	// behavior's Metadata decodes it with the same codec. nil, and a zero Payload: none. An error refuses the command, as ErrInvalid
+	// or, if it is that, ErrUnavailable. A state that several commands of a batch wrote has the metadata of the last of them.
 	Metadata func(ctx context.Context) (annals.Payload, error)
 
 	// MayDrop accepts a store that drops what it does not claim: the tags of the behavior (Capabilities.Tags), Metadata and the times that

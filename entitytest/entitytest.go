@@ -187,6 +187,7 @@ func throughCodec[T any](t testing.TB, c codec.Codec[T], v T) T {
 
 // watch returns a function that demands that s has not been changed. It demands nothing of a state that cannot be encoded.
 func watch[S any](t testing.TB, c codec.Codec[S], s S) func() {
+	c = comparing(c)
 	before, err := c.Encode(s)
 	return func() {
 		t.Helper()
@@ -201,9 +202,18 @@ func same[T any](c codec.Codec[T], a, b T) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
+	c = comparing(c)
 	pa, errA := c.Encode(a)
 	pb, errB := c.Encode(b)
 	return errA == nil && errB == nil && samePayload(pa, pb)
+}
+
+// comparing is the codec in c whose payloads can be compared, or c.
+func comparing[T any](c codec.Codec[T]) codec.Codec[T] {
+	if w, ok := c.(interface{ Unwrap() codec.Codec[T] }); ok {
+		return comparing(w.Unwrap())
+	}
+	return c
 }
 
 func samePayload(a, b annals.Payload) bool {

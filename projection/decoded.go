@@ -3,6 +3,7 @@ package projection
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/panics"
@@ -15,7 +16,7 @@ type decoded[E any] struct {
 	values []E
 }
 
-// decode returns x with the values of its events. Its error is a *failure.
+// decode returns x with the values of its events. Its error is a *failure, or errLater, which says nothing of the events.
 func (s Source[E]) decode(x step) (decoded[E], error) {
 	d := decoded[E]{x, s, make([]E, len(x.events))}
 	failed := x.contain("decode event", func(at *int) (err error) {
@@ -32,11 +33,17 @@ func (s Source[E]) decode(x step) (decoded[E], error) {
 		}
 		return err
 	})
-	if failed != nil {
-		return d, failed
+	switch {
+	case failed == nil:
+		return d, nil
+	case errors.Is(failed, annals.ErrUnavailable):
+		return d, fmt.Errorf("%w: %w", errLater, failed.err)
 	}
-	return d, nil
+	return d, failed
 }
+
+// errLater says that events cannot be decoded now, such as when a key cannot be read: whatever OnError would do, they are read again.
+var errLater = errors.New("events cannot be decoded now")
 
 func (d decoded[E]) envelope(i int) Envelope[E] {
 	e := d.events[i]

@@ -26,7 +26,8 @@
 //
 // A handler that returns an error or panics has failed. What it wrote in the transaction is undone, the other events of the transaction are
 // handled without it, and Options.OnError decides what happens to the event: Retry, Skip, Park or Stop. A Runner repeats the requests of
-// its own that fail.
+// its own that fail. It also reads an event again, without asking OnError, while the codec says that the event can be decoded later
+// (annals.ErrUnavailable).
 //
 // # Control
 //

@@ -31,7 +31,7 @@ type Runner struct {
 }
 
 // deliver handles the events of s and saves its progress. It returns how many of the events were handled and saved. The error is a
-// *failure when an event could not be handled, otherwise the store's.
+// *failure when an event could not be handled, otherwise the store's or errLater.
 type deliver func(ctx context.Context, s step) (int, error)
 
 func newRunner(name string, from stream, decodes bool, offsets annals.Store, handles bool, o Options, d deliver) (*Runner, error) {

@@ -294,7 +294,7 @@ func (w *worker) again(ctx context.Context, err error) error {
 // has failed. They are not while a save without events fails, too.
 func (w *worker) blames(ctx context.Context, events []annals.Event, err error) bool {
 	broken := errors.Is(err, annals.ErrUnavailable) && w.tries > 0 // a handler that takes too long, or breaks the transaction, does it again
-	if len(events) == 0 || !broken && !ofEvents(err) || w.r.offsets.Offsets().Save(ctx, w.progress) != nil {
+	if len(events) == 0 || errors.Is(err, errLater) || !broken && !ofEvents(err) || w.r.offsets.Offsets().Save(ctx, w.progress) != nil {
 		return false
 	}
 	if len(events) > 1 || !broken {

@@ -40,12 +40,13 @@ var (
 	CleanedSnapshot = Feature{"deleting snapshots in bulk", []string{"Snapshots"}, ""}
 	CleanedBeside   = Feature{"deleting events in bulk beside writers", []string{"FenceAfterDelete"}, "NoWriters"}
 	Cleaned         = Feature{"deleting up to what projections have handled", []string{"Offsets"}, ""}
+	SubjectKeys     = Feature{"keys of subjects", []string{"States", "DeletesStates"}, ""}
 )
 
 // All are the features, in the order of docs/claims.md.
 var All = []Feature{
 	Events, States, Snapshots, DeleteEvents, Retention, Stored, Times, Tags, Metadata, StateInfo, DeletedState,
-	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned,
+	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned, SubjectKeys,
 }
 
 // Informative are the fields of annals.Capabilities that no feature needs, with the reason.

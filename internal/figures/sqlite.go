@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -35,6 +38,12 @@ func sqliteFigures() []Figure {
 			About: "a replay of 10,000 events, its speed divided by that of a SELECT of the same rows on the bare driver",
 			Goal:  AtLeast(0.95),
 			Run:   replayFigure,
+		},
+		{
+			Name:  "sealed-append",
+			About: "the median time of a durable append of an event that is sealed with the key of a person, divided by that of one that is not",
+			Goal:  AtMost(1.2),
+			Run:   sealedFigure,
 		},
 	}
 }
@@ -88,6 +97,41 @@ func loneFigure(ctx context.Context) (ratio float64, err error) {
 		theirs = append(theirs, time.Since(begun).Seconds())
 	}
 	return median(theirs) / median(ours), nil
+}
+
+// sealedFigure encodes and appends one event of each kind in turns. The key is in memory but for the first event.
+func sealedFigure(ctx context.Context) (ratio float64, err error) {
+	b, err := openBench(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	master, err := sealed.AES(make([]byte, 32))
+	if err != nil {
+		return 0, err
+	}
+	keys, err := sealed.NewKeys(b.store, master, sealed.Options{})
+	if err != nil {
+		return 0, err
+	}
+	plain := codec.JSON[string]("posted.v1")
+	codecs := []codec.Codec[string]{plain, sealed.Payloads(plain, keys, func(string) string { return "7" }, func(string) string { return "" })}
+	text := strings.Repeat("x", len(benchPayload))
+	var times [2][]float64
+	for n := range annals.SeqNr(500) {
+		for i, c := range codecs {
+			begun := time.Now()
+			commit := benchCommit(i, n)
+			if commit.Events[0].Payload, err = c.Encode(text); err != nil {
+				return 0, err
+			}
+			if _, err := b.store.Journal().Append(ctx, commit); err != nil {
+				return 0, err
+			}
+			times[i] = append(times[i], time.Since(begun).Seconds())
+		}
+	}
+	return median(times[1]) / median(times[0]), nil
 }
 
 // replayFigure takes medians, because other programs disturb single turns.

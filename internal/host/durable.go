@@ -102,7 +102,7 @@ func (e *durable[C, S, R]) Load(ctx context.Context) (r annals.Result, err error
 			metadata, err = decodeMetadata(e.m.b.Metadata, stored.Metadata)
 		}
 		if err != nil {
-			return &annals.Error{Op: "recover", ID: e.pid, Last: stored.Revision, Kind: annals.ErrCorrupt, Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
+			return &annals.Error{Op: "recover", ID: e.pid, Last: stored.Revision, Kind: kindOf(err, annals.ErrCorrupt), Err: fmt.Errorf("revision %d: %w", stored.Revision, err)}
 		}
 		if e.m.b.Restore != nil {
 			e.state = e.m.b.Restore(e.id, e.state)
@@ -142,7 +142,7 @@ func (e *durable[C, S, R]) decide(ctx context.Context, c C, at annals.SeqNr) (d 
 	if save || del {
 		metadata, known, err := e.m.c.metadata(ctx, e.m.b.Metadata, e.m.caps.StateMetadata)
 		if err != nil {
-			return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: err}}
+			return Decision[R]{Err: &annals.Error{Op: "decide", ID: e.pid, Kind: kindOf(err, annals.ErrInvalid), Err: err}}
 		}
 		if del {
 			next = first(e.m.b.Init, e.id)
@@ -174,7 +174,7 @@ func (e *durable[C, S, R]) Seal(w *Write, _ bool) error {
 	}
 	return e.m.c.guard("encode state", e.pid, func() (err error) {
 		if w.State.Payload, err = e.m.b.States.Encode(e.state); err != nil {
-			return &annals.Error{Op: "encode state", ID: e.pid, Kind: annals.ErrInvalid, Err: err}
+			return &annals.Error{Op: "encode state", ID: e.pid, Kind: kindOf(err, annals.ErrInvalid), Err: err}
 		}
 		if e.m.b.Tags != nil {
 			w.State.Tags = e.m.b.Tags(e.state)

@@ -81,7 +81,7 @@ func (e *sourced[C, E, S, R]) loadAt(ctx context.Context, p Past) error {
 		tooLate, err := e.replayTo(ctx, r)
 		if !tooLate {
 			if errors.Is(err, errDeleted) && r.fault != nil {
-				return e.corrupt(r.seen, fmt.Errorf("snapshot %d cannot be decoded: %w: %w", r.seen, r.fault, err))
+				return e.unread(r.seen, fmt.Errorf("snapshot %d cannot be decoded: %w: %w", r.seen, r.fault, err))
 			}
 			return err
 		}

@@ -66,7 +66,10 @@ func (e *sourced[C, E, S, R]) restore(s annals.Snapshot) (fault, err error) {
 		state, err = e.m.b.States.Decode(s.Payload)
 		return err
 	})
-	if fault != nil {
+	switch {
+	case errors.Is(fault, annals.ErrUnavailable): // the snapshot is not to blame
+		return nil, e.unread(s.SeqNr, fmt.Errorf("snapshot %d: %w", s.SeqNr, fault))
+	case fault != nil:
 		return fault, nil
 	}
 	e.state, e.snapshot = state, s.SeqNr
@@ -87,7 +90,7 @@ func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
 	return e.m.c.guard("recover", e.pid, func() error {
 		v, err := e.m.b.Events.Decode(ev.Payload)
 		if err != nil {
-			return e.corrupt(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
+			return e.unread(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
 		}
 		if e.m.b.EvolveStored == nil {
 			e.state = e.m.b.Evolve(e.state, v)
@@ -95,7 +98,7 @@ func (e *sourced[C, E, S, R]) replay(ev annals.Event) error {
 		}
 		metadata, err := decodeMetadata(e.m.b.Metadata, ev.Metadata)
 		if err != nil {
-			return e.corrupt(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
+			return e.unread(ev.SeqNr, fmt.Errorf("event %d: %w", ev.SeqNr, err))
 		}
 		e.state = e.m.b.EvolveStored(e.state, v, newInfo(ev.SeqNr, ev.Time, metadata))
 		return nil
@@ -160,12 +163,20 @@ func (e *sourced[C, E, S, R]) notRebuilt(ctx context.Context, unread annals.Snap
 	case !ok || newest.SeqNr != unread.SeqNr || e.m.readable(newest) == nil:
 		return &annals.Error{Op: "recover", ID: e.pid, Kind: annals.ErrTruncated}
 	}
-	return e.corrupt(unread.SeqNr, fmt.Errorf("snapshot %d cannot be decoded, and events up to %d, from which it could be rebuilt, are deleted: %w",
+	return e.unread(unread.SeqNr, fmt.Errorf("snapshot %d cannot be decoded, and events up to %d, from which it could be rebuilt, are deleted: %w",
 		unread.SeqNr, unread.SeqNr, fault))
 }
 
-func (e *sourced[C, E, S, R]) corrupt(n annals.SeqNr, err error) error {
-	return &annals.Error{Op: "recover", ID: e.pid, Last: n, Kind: annals.ErrCorrupt, Err: err}
+func (e *sourced[C, E, S, R]) unread(n annals.SeqNr, err error) error {
+	return &annals.Error{Op: "recover", ID: e.pid, Last: n, Kind: kindOf(err, annals.ErrCorrupt), Err: err}
+}
+
+// kindOf is the kind of an error of a codec: ErrUnavailable if a later try may work, such as when a key cannot be read now; otherwise kind.
+func kindOf(err, kind error) error {
+	if errors.Is(err, annals.ErrUnavailable) {
+		return annals.ErrUnavailable
+	}
+	return kind
 }
 
 // loadFailed gives err a kind: nothing was written, whatever it was.

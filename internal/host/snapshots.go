@@ -72,7 +72,7 @@ func (m *Sourced[C, E, S, R]) deleteEvents(ctx context.Context, id annals.Persis
 func (m *Sourced[C, E, S, R]) readable(s annals.Snapshot) error {
 	return m.c.contain("read back snapshot", s.ID, func() error {
 		if _, err := m.b.States.Decode(s.Payload); err != nil {
-			return &annals.Error{Op: "read back snapshot", ID: s.ID, Last: s.SeqNr, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot %d: %w", s.SeqNr, err)}
+			return &annals.Error{Op: "read back snapshot", ID: s.ID, Last: s.SeqNr, Kind: kindOf(err, annals.ErrCorrupt), Err: fmt.Errorf("snapshot %d: %w", s.SeqNr, err)}
 		}
 		return nil
 	})

@@ -129,12 +129,12 @@ func (e *sourced[C, E, S, R]) stage(ctx context.Context, events []E) (known any,
 	mark, b := len(e.events), &e.m.b
 	metadata, known, err := e.m.c.metadata(ctx, b.Metadata, e.m.caps.Metadata)
 	if err != nil {
-		return nil, &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: err}
+		return nil, &annals.Error{Op: "decide", ID: e.pid, Kind: kindOf(err, annals.ErrInvalid), Err: err}
 	}
 	for i := range events {
 		p, err := b.Events.Encode(events[i])
 		if err != nil {
-			return nil, &annals.Error{Op: "decide", ID: e.pid, Kind: annals.ErrInvalid, Err: fmt.Errorf("event %d of the command: %w", i+1, err)}
+			return nil, &annals.Error{Op: "decide", ID: e.pid, Kind: kindOf(err, annals.ErrInvalid), Err: fmt.Errorf("event %d of the command: %w", i+1, err)}
 		}
 		n := annals.NewEvent{Payload: p, Metadata: metadata}
 		if b.Tags != nil {
@@ -198,7 +198,7 @@ func (e *sourced[C, E, S, R]) take() (s *annals.Snapshot, err error) {
 	err = e.m.c.contain("encode snapshot", e.pid, func() error {
 		p, err := e.m.b.States.Encode(e.state)
 		if err != nil {
-			return &annals.Error{Op: "encode snapshot", ID: e.pid, Last: e.last, Kind: annals.ErrInvalid, Err: err}
+			return &annals.Error{Op: "encode snapshot", ID: e.pid, Last: e.last, Kind: kindOf(err, annals.ErrInvalid), Err: err}
 		}
 		s = &annals.Snapshot{ID: e.pid, SeqNr: e.last, Payload: p}
 		return nil
