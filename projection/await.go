@@ -114,8 +114,9 @@ func (w *awaited) look(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	x, parked := p.entities[w.id]
+	again := w.at.SeqNr < x.From && !x.offset().Covers(w.at) // the entity was forgotten and begins again
 	switch {
-	case !parked, w.n < x.From, x.LateTo > 0 && w.n > x.LateTo, !to.Covers(x.offset()):
+	case !again && (!parked || w.n < x.From || x.LateTo > 0 && w.n > x.LateTo || !to.Covers(x.offset())):
 		return true, nil
 	case x.Retry:
 		return false, nil

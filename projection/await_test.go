@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
@@ -210,6 +211,31 @@ func TestAwaitByTag(t *testing.T) {
 		began := time.Now()
 		if err := r.Control().Await(t.Context(), s, "T|1", 2); err != nil || time.Since(began) < time.Minute || time.Since(began) > 76*time.Second {
 			t.Errorf("the event without the tag: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// The entity of a parked event was forgotten and begins again, before Control.Forget: its events wait, too.
+func TestAwaitOfAParkedEntityThatBeginsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		in := inMemory(mem)
+		var f failing
+		f.set("T|1/3")
+		r := must(t)(in.once("p", mem, f.handle, Options{OnError: park, Logger: silent}))
+		running(t, r)
+		add(t, mem, 1, 1, 3)
+		if err := errors.Join(r.Control().Await(t.Context(), mem, "T|1", 2), mem.Journal().DeleteTo(t.Context(), "T|1", 3)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := mem.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, mem, 1, 1, 1)
+		if err := r.Control().Await(t.Context(), mem, "T|1", 1); !errors.Is(err, ErrParked) || in.count(t)["T|1/1"] != 1 {
+			t.Errorf("%v, and it was handled %d times, want once by the entity before", err, in.count(t)["T|1/1"])
 		}
 	})
 }
