@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/cleanup"
+	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/claims"
 	"github.com/annals-go/annals/memstore"
@@ -194,6 +195,13 @@ func accepting(ctx context.Context) map[string][]func(s annals.Store, accepted b
 			return err
 		}},
 		"ability.Forgetter": {forget, forgetDeleted},
+		claims.SubjectKeys.Name: {func(s annals.Store, _ bool) error {
+			master, err := sealed.AES(make([]byte, 32))
+			if err == nil {
+				_, err = sealed.NewKeys(s, master, sealed.Options{})
+			}
+			return err
+		}},
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 // of a transaction that was stored is lost. Of two doctors one stays on duty, if the store guards reads, and an address has one owner.
 func Rules(t *testing.T, here, there annals.Store) {
 	t.Helper()
-	rounds := 200
+	rounds := 60
 	if testing.Short() {
-		rounds = 50
+		rounds = 20
 	}
 	var answers atomic.Int64
 	stores := []annals.Store{losing{here, &answers}, losing{there, &answers}}
