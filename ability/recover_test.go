@@ -31,7 +31,7 @@ func (o overtaken) Journal() annals.Journal {
 
 type overtakenJournal struct {
 	annals.Journal
-	calm    annals.Journal // nobody acts between its calls
+	inner   annals.Journal // between is not called before its calls
 	between func()
 }
 
@@ -42,7 +42,7 @@ func (o overtakenJournal) Replay(ctx context.Context, id annals.PersistenceID, f
 		for {
 			o.between()
 			n := 0
-			for e, err := range o.calm.Replay(ctx, id, from, to) {
+			for e, err := range o.inner.Replay(ctx, id, from, to) {
 				if n++; n > 2 {
 					break
 				}
@@ -56,7 +56,7 @@ func (o overtakenJournal) Replay(ctx context.Context, id annals.PersistenceID, f
 				begun, from = true, e.SeqNr+1
 			}
 			if n == 0 {
-				if last, _ := o.calm.LastSeqNr(ctx, id); begun && last >= from {
+				if last, _ := o.inner.LastSeqNr(ctx, id); begun && last >= from {
 					yield(annals.Event{}, &annals.Error{Op: "replay", ID: id, Kind: annals.ErrTruncated})
 				}
 				return

@@ -80,7 +80,7 @@ func (s *backend) untilKnown(ctx context.Context, a *attempts, attempt func(ctx 
 func (s *backend) attempt(ctx context.Context, do func(ctx context.Context, q querier) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	return s.write.alone(ctx, do)
+	return s.write.attempt(ctx, do)
 }
 
 // resolve makes attempts for m alone, and answers.

@@ -41,7 +41,7 @@ func (s *backend) connect(ctx context.Context) (err error) {
 	if s.group, err = s.writePool(ctx, config, groups, groupLockTimeout); err != nil {
 		return err
 	}
-	return s.group.alone(ctx, func(context.Context, querier) error { return nil }) // so that Open fails if no write can be made
+	return s.group.attempt(ctx, func(context.Context, querier) error { return nil }) // so that Open fails if no write can be made
 }
 
 func (s *backend) writePool(ctx context.Context, config *pgxpool.Config, n int32, lockTimeout time.Duration) (*writePool, error) {

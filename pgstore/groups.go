@@ -131,7 +131,7 @@ func (s *backend) writeGroup(group []*commit) {
 	ctx, cancel := s.writeContext()
 	defer cancel()
 	var times map[annals.PersistenceID]time.Time
-	err := s.group.alone(ctx, func(ctx context.Context, q querier) (err error) {
+	err := s.group.attempt(ctx, func(ctx context.Context, q querier) (err error) {
 		times, err = s.insert(ctx, q, group)
 		return err
 	})

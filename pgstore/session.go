@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,15 +33,15 @@ var (
 // The server ends statements that take longer than WriteTimeout. A commit waits at least until it is flushed; a higher synchronous_commit is
 // the operator's choice.
 func (s *backend) settings(lockTimeout time.Duration, local bool) string {
-	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', {local}), set_config('idle_in_transaction_session_timeout', '%[1]d', {local})`,
-		s.options.WriteTimeout.Milliseconds())
+	set := fmt.Sprintf(`set_config('statement_timeout', '%[1]d', %[2]t), set_config('idle_in_transaction_session_timeout', '%[1]d', %[2]t)`,
+		s.options.WriteTimeout.Milliseconds(), local)
 	if lockTimeout > 0 {
-		set += fmt.Sprintf(`, set_config('lock_timeout', '%d', {local})`, lockTimeout.Milliseconds())
+		set += fmt.Sprintf(`, set_config('lock_timeout', '%d', %t)`, lockTimeout.Milliseconds(), local)
 	}
 	if !s.options.NonDurable {
-		set += `, set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), {local})`
+		set += fmt.Sprintf(`, set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), %t)`, local)
 	}
-	return strings.ReplaceAll(set, "{local}", strconv.FormatBool(local))
+	return set
 }
 
 // setUp prepares a new connection for writes, or says why it cannot be used for them. Behind a pooler each transaction is prepared
@@ -72,7 +71,7 @@ func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout ti
 
 // findPooler finds out whether there is a pooler in front of the server. A pooler has process ids of its own for its clients. The transactions
 // of a client may then have a different session each, so the store relies on no session: reads prepare no statements, and
-// writePool.alone prepares each transaction.
+// writePool.attempt prepares each transaction.
 func (s *backend) findPooler(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
@@ -149,9 +148,9 @@ func (p *writePool) Begin(ctx context.Context) (pgx.Tx, error) {
 	return p.BeginTx(ctx, pgx.TxOptions{BeginQuery: p.begin})
 }
 
-// alone makes one attempt of a write that is no part of a transaction. Where sessions are not set up the write has a transaction of its
+// attempt makes one attempt of a write that is no part of a transaction. Where sessions are not set up the write has a transaction of its
 // own, with the savepoint that a call within InTx has. An error of the server is the same as outside of one.
-func (p *writePool) alone(ctx context.Context, do func(ctx context.Context, q querier) error) error {
+func (p *writePool) attempt(ctx context.Context, do func(ctx context.Context, q querier) error) error {
 	if p.begin != "" {
 		begins := &writePool{p.Pool, p.begin + "; " + savepoint}
 		err := atomically(ctx, begins, func(tx pgx.Tx) error { return do(ctx, tx) })

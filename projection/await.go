@@ -163,7 +163,7 @@ func (w *awaited) find(ctx context.Context) error {
 // waits are the calls of Await that a Runner wakes. The zero waits is ready for use.
 type waits struct {
 	mu   sync.Mutex
-	of   map[annals.PersistenceID][]chan struct{} // each has room for one signal
+	of   map[annals.PersistenceID][]chan struct{} // each buffers one signal
 	held map[annals.SliceRange]int                // the ranges that the Runner has, and how often
 }
 

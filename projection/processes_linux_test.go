@@ -70,6 +70,20 @@ type handledEvent struct {
 	SeqNr annals.SeqNr
 }
 
+// createProcessed is openProcessed for the test itself, which creates the tables.
+func createProcessed(ctx context.Context, t *testing.T, database string) processed {
+	t.Helper()
+	p, err := openProcessed(ctx, database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	if err := p.create(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func openProcessed(ctx context.Context, database string) (processed, error) {
 	if strings.HasPrefix(database, "postgres:") {
 		return openPostgres(ctx, database)
@@ -282,14 +296,7 @@ func TestAwaitAnotherProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.WithoutCancel(t.Context())
-			p, err := openProcessed(ctx, database)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(p.close)
-			if err := p.create(ctx); err != nil {
-				t.Fatal(err)
-			}
+			p := createProcessed(ctx, t, database)
 			w := startWorker(t, database)
 			for n := 1; n <= 20; n++ {
 				add(t, p.store, n%3, n%3, 1)
@@ -319,14 +326,7 @@ func TestProcessesShareAProjection(t *testing.T) {
 func shareProjection(t *testing.T, database string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	p, err := openProcessed(ctx, database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.close)
-	if err := p.create(ctx); err != nil {
-		t.Fatal(err)
-	}
+	p := createProcessed(ctx, t, database)
 	stopWriting := writers(t, p.store)
 	shared := func(n int) bool {
 		runners, held, err := Holders(ctx, p.store, "p")

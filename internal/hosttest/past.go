@@ -46,15 +46,15 @@ type loader interface {
 	LoadAsOf(ctx context.Context, id string, t time.Time) ([]int, annals.SeqNr, error)
 }
 
-// history is what is known of an entity of list.
+// history is what an entity of list has stored and deleted.
 type history struct {
 	times     []time.Time // of all events
 	snapshots []annals.SeqNr
 	deleted   annals.SeqNr // the last number that was deleted
 }
 
-// known reports whether the state after event n is known. A state that is asked for by time needs the event after it, too.
-func (h history) known(n annals.SeqNr, timed bool) bool {
+// loadable reports whether the state after event n can be loaded. By time, the event after it is needed, too.
+func (h history) loadable(n annals.SeqNr, timed bool) bool {
 	base := annals.SeqNr(0)
 	for _, at := range h.snapshots {
 		if at <= n {
@@ -133,7 +133,7 @@ func (h history) check(ctx context.Context, host loader, id string) error {
 	last := annals.SeqNr(len(h.times))
 	for n := range last + 1 {
 		got, number, err := host.LoadAt(ctx, id, n)
-		if err := h.compare(n, n == 0 || h.known(n, false), got, number, err); err != nil {
+		if err := h.compare(n, n == 0 || h.loadable(n, false), got, number, err); err != nil {
 			return fmt.Errorf("LoadAt(%d): %w", n, err)
 		}
 	}
@@ -165,7 +165,7 @@ func (h history) checkTimes(ctx context.Context, host loader, id string, caps an
 			}
 		}
 		got, number, err := host.LoadAsOf(ctx, id, at)
-		if err := h.compare(n, h.known(n, true), got, number, err); err != nil {
+		if err := h.compare(n, h.loadable(n, true), got, number, err); err != nil {
 			return fmt.Errorf("LoadAsOf(%v), after event %d: %w", at, n, err)
 		}
 	}

@@ -53,7 +53,7 @@ func (p *Pooler) start(t testing.TB, settings []string) (err error) {
 	if p.dir, err = os.MkdirTemp("", "annals-pgbouncer-"); err != nil {
 		return err
 	}
-	if err = (&Server{attr: p.attr}).own(p.dir); err != nil {
+	if err = chown(p.dir, p.attr); err != nil {
 		return err
 	}
 	if p.port, err = freePort(); err != nil {

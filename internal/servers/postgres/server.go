@@ -90,7 +90,7 @@ func (s *Server) backUp(ctx context.Context, standby *Server) error {
 			return err
 		}
 	}
-	return standby.own(standby.data)
+	return chown(standby.data, standby.attr)
 }
 
 // copyTree copies the files of a running server, which may remove some meanwhile.
@@ -114,10 +114,10 @@ func copyTree(from, to string) error {
 	})
 }
 
-// own gives a directory, with all that is in it, to the account of the server.
-func (s *Server) own(dir string) error {
+// chown gives a directory, with all that is in it, to the account of a server.
+func chown(dir string, attr *syscall.SysProcAttr) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if uid, gid, other := owner(s.attr); other && err == nil {
+		if uid, gid, other := owner(attr); other && err == nil {
 			err = os.Chown(path, uid, gid)
 		}
 		return err
@@ -139,7 +139,7 @@ func start(ctx context.Context, settings []string, fill func(*Server) error) (*S
 		return nil, err
 	}
 	s := &Server{bin: bin, dir: dir, data: filepath.Join(dir, "data"), attr: attr, settings: settings}
-	if err = s.own(s.dir); err == nil {
+	if err = chown(s.dir, s.attr); err == nil {
 		err = fill(s)
 	}
 	if err == nil {
