@@ -29,7 +29,7 @@ func TestOpeners(t *testing.T) {
 }
 
 // nils is a Driver that claims nothing and has no contract.
-type nils struct{ driver.Unsupported }
+type nils struct{ annals.Store }
 
 func (nils) Journal() annals.Journal         { return nil }
 func (nils) Snapshots() annals.SnapshotStore { return nil }
@@ -40,11 +40,16 @@ func (nils) Fault(err error) error           { return err }
 
 func TestUnsupportedRefusesEverything(t *testing.T) {
 	t.Parallel()
-	refusesEverything(t, driver.Unsupported{})
-	refusesEverything(t, driver.New(nils{}, driver.Options{}))
-	_, in, end := driver.InTx(t.Context(), driver.New(nils{}, driver.Options{}), nils{})
-	defer end()
-	refusesEverything(t, in)
+	refusesEverything(t, driver.Unsupported())
+	d := nils{driver.Unsupported()}
+	s := driver.New(d, driver.Options{})
+	refusesEverything(t, s)
+	if err := driver.InTx(t.Context(), s, driver.Transaction{Driver: d}, func(_ context.Context, in *driver.Store) error {
+		refusesEverything(t, in)
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 func refusesEverything(t *testing.T, s annals.Store) {

@@ -196,12 +196,12 @@ func same(a, b any) bool { return a == b }
 
 func TestRecoverUsesTheRecoverer(t *testing.T) {
 	t.Parallel()
-	if n, err := ability.Recover(t.Context(), recoverer{}, "Thing|1", nil, nil); n != 7 || err != nil {
+	if n, err := ability.Recover(t.Context(), recoverer{driver.Unsupported()}, "Thing|1", nil, nil); n != 7 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
 }
 
-type recoverer struct{ driver.Unsupported }
+type recoverer struct{ annals.Store }
 
 func (recoverer) Recover(context.Context, annals.PersistenceID, func(annals.Snapshot) error, func(annals.Event) error) (annals.SeqNr, error) {
 	return 7, nil

@@ -393,7 +393,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := cleanup.New(nil, cleanup.Options{}); !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("no store: %v", err)
 	}
-	if _, err := cleanup.New(driver.Unsupported{}, cleanup.Options{Projections: []string{"p"}}); !errors.Is(err, annals.ErrUnsupported) {
+	if _, err := cleanup.New(driver.Unsupported(), cleanup.Options{Projections: []string{"p"}}); !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("no offsets: %v", err)
 	}
 }
@@ -410,10 +410,10 @@ func TestUnsupported(t *testing.T) {
 	for name, err := range map[string]error{
 		"forget":         second(cleaner(t, plain{s}, cleanup.Options{}).ForgetEntities(t.Context(), ids)),
 		"forget deleted": second(cleaner(t, plain{s}, cleanup.Options{}).ForgetDeleted(t.Context(), ids)),
-		"events":         second(cleaner(t, driver.Unsupported{}, cleanup.Options{}).DeleteEvents(t.Context(), ids, 1)),
-		"snapshots":      second(cleaner(t, driver.Unsupported{}, cleanup.Options{}).DeleteSnapshots(t.Context(), ids)),
-		"before":         second(cleaner(t, driver.Unsupported{}, cleanup.Options{}).DeleteBeforeSnapshot(t.Context(), ids)),
-		"entities":       second(cleaner(t, driver.Unsupported{}, cleanup.Options{}).DeleteEntities(t.Context(), ids)),
+		"events":         second(cleaner(t, driver.Unsupported(), cleanup.Options{}).DeleteEvents(t.Context(), ids, 1)),
+		"snapshots":      second(cleaner(t, driver.Unsupported(), cleanup.Options{}).DeleteSnapshots(t.Context(), ids)),
+		"before":         second(cleaner(t, driver.Unsupported(), cleanup.Options{}).DeleteBeforeSnapshot(t.Context(), ids)),
+		"entities":       second(cleaner(t, driver.Unsupported(), cleanup.Options{}).DeleteEntities(t.Context(), ids)),
 	} {
 		if !errors.Is(err, annals.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)

@@ -22,6 +22,7 @@ var (
 	_ ability.Forgetter     = (*Store)(nil)
 	_ ability.HealthChecker = (*Store)(nil)
 	_ ability.Checker       = (*Store)(nil)
+	_ ability.Atomic        = (*Store)(nil)
 )
 
 // unclaimed is the error of what a store does not claim, or of an ability that its Driver lacks.
@@ -56,6 +57,8 @@ func (s *Store) Lacks(want any) error {
 		has = is[ability.HealthChecker](s.driver)
 	case *ability.Checker:
 		has = s.caps.Events
+	case *ability.Atomic:
+		has = s.atomically != nil
 	}
 	switch {
 	case !has:
@@ -126,6 +129,14 @@ func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n anna
 		s.tx.wrote(Seen{ID: id, State: true}, false, err)
 		return err
 	})
+}
+
+// Atomically is ability.Atomic.
+func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	if s.atomically == nil {
+		return s.named(annals.Call{Op: "transaction"}, unclaimed(""))
+	}
+	return s.atomically(ctx, fn)
 }
 
 // FindStates is ability.StateFinder. The Driver checks whether the type has the column.

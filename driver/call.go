@@ -19,7 +19,8 @@ type call struct {
 	ctx   context.Context // as the Observer has it
 	in    context.Context // as the Driver gets it
 	write bool
-	held  bool // the backend is in use until end
+	held  bool                  // the backend is in use until end
+	done  func(err error) error // of Transaction.Use; nil outside
 	spent *spent
 	own   error           // of the caller's function: the call returns it as it is
 	holes *[]ability.Hole // that Check collects; nil for other calls
@@ -106,7 +107,7 @@ func (c *call) use(fault error, write bool) (err error) {
 		return fault
 	}
 	c.write = write
-	c.in, err = c.s.begin(c.ctx, c.Call, write)
+	c.in, c.done, err = c.s.begin(c.ctx, write)
 	c.held = err == nil
 	return err
 }
@@ -115,7 +116,9 @@ func (c *call) use(fault error, write bool) (err error) {
 func (c *call) end(err *error) {
 	if c.held {
 		defer c.s.leave(c.write) // after the Observer was told, so that Close waits for that
-		*err = c.s.finish(c.in, c.Call, *err)
+		if c.done != nil {
+			*err = c.done(*err)
+		}
 	}
 	switch {
 	case c.own != nil:
@@ -149,33 +152,21 @@ func (s *Store) ended(ctx context.Context) error {
 	return nil
 }
 
-// begin opens a use of the backend; finish closes it.
-func (s *Store) begin(ctx context.Context, c annals.Call, write bool) (context.Context, error) {
+// begin opens a use of the backend, until leave. end, if there is one, is called before that.
+func (s *Store) begin(ctx context.Context, write bool) (within context.Context, end func(err error) error, err error) {
 	if err := s.ended(ctx); err != nil {
-		return ctx, err
+		return ctx, nil, err
 	}
 	switch {
-	case s.tx == nil && write && contexts.InTx(ctx, s.self):
-		return ctx, errOutside
-	case s.tx == nil && !s.gate.enter(write):
-		return ctx, errClosed
+	case s.tx != nil && s.tx.use != nil:
+		return s.tx.use(ctx)
+	case s.tx != nil:
+	case write && contexts.InTx(ctx, s.self):
+		return ctx, nil, errOutside
+	case !s.gate.enter(write):
+		return ctx, nil, errClosed
 	}
-	if s.savepoint == nil {
-		return ctx, nil
-	}
-	within, err := s.savepoint.Begin(ctx, c)
-	if err != nil {
-		s.leave(write)
-		return ctx, err
-	}
-	return within, nil
-}
-
-func (s *Store) finish(ctx context.Context, c annals.Call, err error) error {
-	if s.savepoint != nil {
-		return s.savepoint.End(ctx, c, err)
-	}
-	return err
+	return ctx, nil, nil
 }
 
 func (s *Store) leave(write bool) {

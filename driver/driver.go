@@ -1,18 +1,13 @@
 package driver
 
-import (
-	"context"
-
-	"github.com/annals-go/annals"
-)
+import "github.com/annals-go/annals"
 
 // Driver is a backend, or a backend within one transaction. Its methods, and those of the contracts that it returns, may be called
 // from many goroutines at once. Arguments are valid, and only what the Capabilities claim is called: a contract that they do not claim may be
 // nil. New and InTx read the Capabilities once. Close releases the backend: it is called once, when no call is under way, and not for a
 // Driver within a transaction.
 //
-// A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker, and a
-// Savepointer.
+// A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker.
 //
 // Loops and Recover run the caller's code between two reads. So there a Driver reads the backend within Fetch, and holds no lock or
 // connection while it yields. With Count a Driver may report what any call has cost.
@@ -24,11 +19,17 @@ type Driver interface {
 	Fault(err error) error
 }
 
-// Savepointer is an optional ability of a Driver: it is told before and after the backend is used, for example to set savepoints within
-// a transaction. A call is one use; in loops and in Recover each Fetch is one.
-type Savepointer interface {
-	// Begin returns the context for the use. An error refuses the use; End is not called then.
-	Begin(ctx context.Context, c annals.Call) (context.Context, error)
-	// End is given the error of the use, nil for none, and returns the error that counts.
-	End(ctx context.Context, c annals.Call, err error) error
-}
+// Unsupported is an annals.Store that refuses everything. Embed it in a Driver for the contracts that the backend lacks, also those that
+// later versions add.
+func Unsupported() annals.Store { return New(lacking{}, Options{}) }
+
+// lacking is a Driver that claims nothing, so nothing of its contracts is called.
+type lacking struct{ Driver }
+
+func (lacking) Journal() annals.Journal           { return nil }
+func (lacking) Snapshots() annals.SnapshotStore   { return nil }
+func (lacking) States() annals.StateStore         { return nil }
+func (lacking) Query() annals.Query               { return nil }
+func (lacking) Offsets() annals.OffsetStore       { return nil }
+func (lacking) Capabilities() annals.Capabilities { return annals.Capabilities{} }
+func (lacking) Close() error                      { return nil }

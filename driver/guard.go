@@ -12,13 +12,6 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Guarder is an optional ability of a Driver within a transaction that others may write beside.
-type Guarder interface {
-	// Guard makes the transaction ErrConflict when something in read has another number at the commit. written are the entities that the
-	// transaction has written to. Both are sorted by id, without duplicates; read is not empty.
-	Guard(ctx context.Context, read []Seen, written []annals.PersistenceID) error
-}
-
 // Seen is what a transaction has read of an entity, and did not write.
 type Seen struct {
 	ID     annals.PersistenceID
@@ -29,20 +22,6 @@ type Seen struct {
 // Conflict is the error of a transaction that has read r, where the number is now n.
 func (r Seen) Conflict(n annals.SeqNr) error {
 	return &annals.Error{ID: r.ID, Last: n, Kind: annals.ErrConflict, Err: fmt.Errorf("the transaction has read number %d", r.Number)}
-}
-
-// Guard is called before the commit of a transaction whose inner store, of InTx, is in, when the user's function has returned nil. It passes to
-// the Guarder what was read through in. For a store outside of a transaction it does nothing.
-func Guard(ctx context.Context, in *Store) error {
-	g, _ := in.driver.(Guarder)
-	if g == nil || in.tx == nil {
-		return nil
-	}
-	read, written, err := in.tx.reads.list()
-	if err != nil || len(read) == 0 {
-		return err
-	}
-	return g.Guard(ctx, read, written)
 }
 
 // reads are what a transaction has read and written. The key is a Seen without Number. nil: nothing is noted.
@@ -57,13 +36,6 @@ type reads struct {
 type number struct {
 	annals.SeqNr
 	times int
-}
-
-func newReads(d Driver) *reads {
-	if !is[Guarder](d) {
-		return nil
-	}
-	return &reads{numbers: map[Seen]number{}, written: map[Seen]bool{}}
 }
 
 // saw notes that r was read. When it is read twice, the first number counts.
@@ -135,7 +107,7 @@ func (t *transaction) noted(r Seen) bool {
 	return seen && n.SeqNr == r.Number
 }
 
-// list returns what Guarder.Guard is called with.
+// list returns what Transaction.Guard is called with.
 func (r *reads) list() (read []Seen, written []annals.PersistenceID, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// guarding is a Driver that others write beside, in a transaction: the store in it.
+// guarding is a Driver that others write beside, in a transaction.
 type guarding struct {
 	*memstore.Store
 	read    []driver.Seen
@@ -24,7 +24,7 @@ type guarding struct {
 
 func (*guarding) Fault(err error) error { return err }
 
-func (g *guarding) Guard(_ context.Context, read []driver.Seen, written []annals.PersistenceID) error {
+func (g *guarding) guard(_ context.Context, read []driver.Seen, written []annals.PersistenceID) error {
 	g.read, g.written = read, written
 	return &annals.Error{Kind: annals.ErrConflict}
 }
@@ -44,7 +44,7 @@ func (j lateJournal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (an
 	return n, err
 }
 
-// What a transaction has read to the end, and not written, is passed to the Guarder.
+// What a transaction has read to the end, and not written, is passed to Guard.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	type use = func(ctx context.Context, g *guarding, in *driver.Store) error
@@ -133,7 +133,7 @@ func TestGuard(t *testing.T) {
 	}
 	skip := func(ctx context.Context, _ *guarding, in *driver.Store) error { return in.SkipTo(ctx, "T|1", 3, 9) }
 
-	const stale = "stale" // the Guarder is not asked
+	const stale = "stale" // Guard is not called
 	const none, number, revision = "[]", "[{T|1 false 3}]", "[{T|1 true 3}]"
 	for name, c := range map[string]struct {
 		uses    []use
@@ -180,14 +180,14 @@ func TestGuard(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, in, end := driver.InTx(t.Context(), outer, g)
-			for i, use := range c.uses {
-				if err := use(t.Context(), g, in); err != nil {
-					t.Fatalf("use %d: %v", i, err)
+			err := driver.InTx(t.Context(), outer, driver.Transaction{Driver: g, Guard: g.guard}, func(_ context.Context, in *driver.Store) error {
+				for i, use := range c.uses {
+					if err := use(t.Context(), g, in); err != nil {
+						t.Fatalf("use %d: %v", i, err)
+					}
 				}
-			}
-			err := driver.Guard(t.Context(), in)
-			end()
+				return nil
+			})
 			got := fmt.Sprint(g.read)
 			if err != nil && g.read == nil {
 				got = stale
@@ -213,16 +213,11 @@ func TestGuardOfAReplayBesideAWriter(t *testing.T) {
 		}
 	}
 	outer := driver.New(g, driver.Options{})
-	_, in, end := driver.InTx(t.Context(), outer, g)
-	defer end()
-	if err := drain(in.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr), 9); err != nil {
-		t.Fatal(err)
-	}
-	if _ = driver.Guard(t.Context(), in); fmt.Sprint(g.read) != "[{T|1 false 1}]" {
-		t.Errorf("read %v", g.read)
-	}
-	if err := driver.Guard(t.Context(), outer); err != nil {
-		t.Errorf("outside of the transaction: %v", err)
+	err := driver.InTx(t.Context(), outer, driver.Transaction{Driver: g, Guard: g.guard}, func(_ context.Context, in *driver.Store) error {
+		return drain(in.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr), 9)
+	})
+	if !errors.Is(err, annals.ErrConflict) || fmt.Sprint(g.read) != "[{T|1 false 1}]" {
+		t.Errorf("read %v, %v", g.read, err)
 	}
 }
 

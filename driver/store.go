@@ -4,25 +4,23 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/panics"
 )
 
 // Store is an annals.Store in front of a Driver. It has the abilities that its Driver has: ability.Of tells which. A type that embeds a Store
 // and adds an ability that the Driver lacks needs a Lacks of its own. Its methods may be called from many goroutines at once.
 type Store struct {
-	name      string
-	driver    Driver
-	savepoint Savepointer // the driver, or nil
-	caps      annals.Capabilities
-	observer  annals.Observer
-	readWait  time.Duration
-	strict    bool
-	unused    *sync.Once // the first unused numbers are logged
+	name       string
+	driver     Driver
+	caps       annals.Capabilities
+	observer   annals.Observer
+	readWait   time.Duration
+	strict     bool
+	atomically func(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error // nil: it is not ability.Atomic
+	unused     *sync.Once                                                                           // the first unused numbers are logged
 
 	self annals.Store // what users hold
 	gate *gate
@@ -41,31 +39,17 @@ type Options struct {
 	ReadWait time.Duration
 	// Strict makes numbers without an event ErrCorrupt, unless a mark proves that they were left unused. Check accepts them.
 	Strict bool
+	// Atomically is ability.Atomic for Self: its InTx, without the transaction of the database. nil: the Store is not Atomic.
+	Atomically func(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error
 }
 
 // New returns a Store in front of d.
 func New(d Driver, o Options) *Store {
-	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
-	s.savepoint, _ = d.(Savepointer)
+	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, atomically: o.Atomically, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
 	if s.self == nil {
 		s.self = s
 	}
 	return s
-}
-
-// transaction is one that the user's function is in.
-type transaction struct {
-	ended atomic.Bool
-	reads *reads
-}
-
-// InTx returns s within a transaction, which d reads and writes in, and the context for the user's function. Its Capabilities are those of d.
-// After end every call of it is ErrClosed. Hosts and stores recognise by the context that a write to the outer store would wait for the
-// transaction, which waits for the write: such a write is ErrInvalid.
-func InTx(ctx context.Context, s *Store, d Driver) (within context.Context, in *Store, end func()) {
-	in = &Store{name: s.name, driver: d, caps: d.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: &transaction{reads: newReads(d)}}
-	in.savepoint, _ = d.(Savepointer)
-	return contexts.WithTx(ctx, s.self), in, func() { in.tx.ended.Store(true) }
 }
 
 // Capabilities are those of the Driver.

@@ -17,37 +17,17 @@ import (
 	"github.com/annals-go/annals/memstore"
 )
 
-// backend is a Driver that has a journal, and a Savepointer.
+// backend is a Driver that has a journal.
 type backend struct {
-	driver.Unsupported
-	journal journal
-	uses    []string // what Begin and End were told
-	refuses error    // of Begin
-	closed  int
+	annals.Store // nil
+	journal      journal
+	closed       int
 }
 
 func (*backend) Capabilities() annals.Capabilities { return annals.Capabilities{Events: true} }
 func (b *backend) Journal() annals.Journal         { return b.journal }
 func (*backend) Fault(err error) error             { return &annals.Error{Kind: annals.ErrCorrupt, Err: err} }
 func (b *backend) Close() error                    { b.closed++; return nil }
-
-func (b *backend) Begin(ctx context.Context, c annals.Call) (context.Context, error) {
-	if b.refuses != nil {
-		return ctx, b.refuses
-	}
-	b.uses = append(b.uses, "begin "+c.Op)
-	return context.WithValue(ctx, bracketKey{}, true), nil
-}
-
-func (b *backend) End(ctx context.Context, c annals.Call, err error) error {
-	if ctx.Value(bracketKey{}) == nil {
-		return errors.New("another context than that of Begin")
-	}
-	b.uses = append(b.uses, "end "+c.Op)
-	return err
-}
-
-type bracketKey struct{}
 
 // journal does what a test says. It answers a plain append by itself.
 type journal struct {
@@ -112,28 +92,55 @@ func TestErrorsAreNamed(t *testing.T) {
 	}
 }
 
-func TestBracket(t *testing.T) {
+func TestUse(t *testing.T) {
 	t.Parallel()
-	b := &backend{journal: journal{last: func(context.Context) (annals.SeqNr, error) { return 1, nil }, replay: pages(2, nothing)}}
-	s := driver.New(b, driver.Options{})
-	if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); err != nil {
-		t.Error(err)
+	type key struct{}
+	mine, no := errors.New("mine"), error(nil)
+	last := func(ctx context.Context) (annals.SeqNr, error) {
+		if ctx.Value(key{}) == nil {
+			return 0, errors.New("another context than that of the use")
+		}
+		return 1, mine
 	}
-	for _, err := range s.Journal().Replay(t.Context(), "A|1", 1, 2) {
-		if err != nil {
+	b := &backend{journal: journal{last: last, replay: pages(2, nothing)}}
+	s := driver.New(b, driver.Options{})
+	var ends []error
+	use := func(ctx context.Context) (context.Context, func(err error) error, error) {
+		return context.WithValue(ctx, key{}, true), func(err error) error { ends = append(ends, err); return err }, no
+	}
+	err := driver.InTx(t.Context(), s, driver.Transaction{Driver: b, Use: use}, func(ctx context.Context, in *driver.Store) error {
+		if _, err := in.Journal().LastSeqNr(ctx, "A|1"); !errors.Is(err, mine) {
 			t.Error(err)
 		}
-	}
-	want := []string{"begin last number", "end last number", "begin replay", "end replay", "begin replay", "end replay"}
-	if !slices.Equal(b.uses, want) {
-		t.Errorf("uses: got %q, want %q", b.uses, want)
-	}
-	b.refuses = errors.New("no")
-	if _, err := s.Journal().LastSeqNr(t.Context(), "A|1"); !errors.Is(err, b.refuses) || !errors.Is(err, annals.ErrCorrupt) {
-		t.Errorf("a use that Begin refuses: got %v", err)
+		if err := drain(in.Journal().Replay(ctx, "A|1", 1, 2), 9); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(ends, []error{mine, nil, nil}) {
+			t.Errorf("the uses ended with %v", ends)
+		}
+		no = errors.New("no")
+		if _, err := in.Journal().LastSeqNr(ctx, "A|1"); !errors.Is(err, no) || !errors.Is(err, annals.ErrCorrupt) {
+			t.Errorf("a use that is refused: got %v", err)
+		}
+		return mine
+	})
+	if !errors.Is(err, mine) || len(ends) != 3 {
+		t.Errorf("the transaction: %v, %v", err, ends)
 	}
 	if err := s.Close(); err != nil || b.closed != 1 { // nothing is left under way
 		t.Errorf("close: %v, %d times", err, b.closed)
+	}
+}
+
+// When the context ends in a transaction, it is not guarded, and must not be committed.
+func TestInTxWhoseContextEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &backend{}
+	guard := func(context.Context, []driver.Seen, []annals.PersistenceID) error { return nil }
+	err := driver.InTx(ctx, driver.New(d, driver.Options{}), driver.Transaction{Driver: d, Guard: guard}, func(context.Context, *driver.Store) error { cancel(); return nil })
+	if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 
@@ -262,29 +269,41 @@ func TestInTx(t *testing.T) {
 	t.Parallel()
 	b := &backend{journal: journal{replay: pages(3, nothing)}}
 	s := driver.New(b, driver.Options{})
-	ctx, in, end := driver.InTx(t.Context(), s, inside{b})
-	if !in.Capabilities().Metadata || s.Capabilities().Metadata {
-		t.Errorf("capabilities: inside %+v, outside %+v", in.Capabilities(), s.Capabilities())
-	}
-	if err := in.Close(); err != nil || b.closed != 0 {
-		t.Errorf("close inside: %v", err)
-	}
+	var next func() (annals.Event, error, bool)
+	var stop func()
+	var in *driver.Store
 	c := annals.Commit{ID: "A|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
-	if _, err := in.Journal().Append(ctx, c); err != nil {
+	if err := driver.InTx(t.Context(), s, driver.Transaction{Driver: inside{b}}, func(ctx context.Context, within *driver.Store) error {
+		in = within
+		if !in.Capabilities().Metadata || s.Capabilities().Metadata {
+			t.Errorf("capabilities: inside %+v, outside %+v", in.Capabilities(), s.Capabilities())
+		}
+		if err := in.Close(); err != nil || b.closed != 0 {
+			t.Errorf("close inside: %v", err)
+		}
+		if _, err := in.Journal().Append(ctx, c); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Journal().Append(ctx, c); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("a write to the outer store: %v", err)
+		}
+		if _, err := ability.Of[ability.Atomic](in); !errors.Is(err, annals.ErrUnsupported) || !errors.Is(in.Atomically(ctx, nil), annals.ErrUnsupported) {
+			t.Errorf("a transaction within a transaction: %v", err)
+		}
+		next, stop = iter.Pull2(in.Journal().Replay(ctx, "A|1", 1, 3))
+		if _, err, ok := next(); err != nil || !ok {
+			t.Errorf("the first event: %v", err)
+		}
+		return nil
+	}); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Journal().Append(ctx, c); !errors.Is(err, annals.ErrInvalid) {
-		t.Errorf("a write to the outer store: %v", err)
+	defer stop()
+	if _, err, _ := next(); !errors.Is(err, annals.ErrClosed) {
+		t.Errorf("an event after the end: %v", err)
 	}
-	n := 0
-	for _, err := range in.Journal().Replay(ctx, "A|1", 1, 3) {
-		if n++; n == 2 && !errors.Is(err, annals.ErrClosed) {
-			t.Errorf("an event after the end: %v", err)
-		}
-		end()
-	}
-	if _, err := in.Journal().Append(ctx, c); n != 2 || !errors.Is(err, annals.ErrClosed) {
-		t.Errorf("after the end: %d events, %v", n, err)
+	if _, err := in.Journal().Append(t.Context(), c); !errors.Is(err, annals.ErrClosed) {
+		t.Errorf("after the end: %v", err)
 	}
 }
 

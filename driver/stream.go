@@ -20,12 +20,14 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 	if c == nil {
 		return fn(ctx)
 	}
-	within, err := c.s.begin(ctx, c.Call, false)
+	within, end, err := c.s.begin(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer c.s.leave(false)
-	defer func() { err = c.s.finish(within, c.Call, err) }()
+	if end != nil {
+		defer func() { err = end(err) }()
+	}
 	return fn(context.WithValue(within, streamKey{}, (*call)(nil)))
 }
 

@@ -9,26 +9,15 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// guarding is the view of a transaction whose layout claims GuardsReads.
-type guarding struct{ view }
-
-// guarded returns the driver of a transaction.
-func guarded(v view) driver.Driver {
-	if v.Capabilities().GuardsReads {
-		return guarding{v}
-	}
-	return v
-}
-
-// Guard implements driver.Guarder. It adds checks to the transaction, which is not yet sent: see docs/adr/0058-guarded-reads.md.
-func (g guarding) Guard(_ context.Context, read []driver.Seen, _ []annals.PersistenceID) error {
+// guard adds checks to the transaction, which is not yet sent: see docs/adr/0058-guarded-reads.md.
+func (v view) guard(_ context.Context, read []driver.Seen, _ []annals.PersistenceID) error {
 	for _, r := range read {
-		guards, err := g.guards(r)
+		guards, err := v.guards(r)
 		if err != nil {
 			return &annals.Error{ID: r.ID, Kind: annals.ErrInvalid, Err: err}
 		}
 		for _, c := range guards {
-			g.tx.check(g.s.engine, c.Op, func(old plan.Item) error {
+			v.tx.check(v.s.engine, c.Op, func(old plan.Item) error {
 				if c.Last == nil {
 					return r.Conflict(0)
 				}
@@ -40,15 +29,15 @@ func (g guarding) Guard(_ context.Context, read []driver.Seen, _ []annals.Persis
 }
 
 // guards returns what fails once r is out of date. Nothing can follow the greatest number of an event.
-func (g guarding) guards(r driver.Seen) ([]plan.Guard, error) {
+func (v view) guards(r driver.Seen) ([]plan.Guard, error) {
 	switch {
 	case r.State:
-		c, err := g.s.typeOf(r.ID).stored.States.Guard(r.ID, r.Number)
+		c, err := v.s.typeOf(r.ID).stored.States.Guard(r.ID, r.Number)
 		return []plan.Guard{c}, err
 	case r.Number == annals.MaxSeqNr:
 		return nil, nil
 	}
-	return g.Contracts.Guard(r.ID, r.Number)
+	return v.Contracts.Guard(r.ID, r.Number)
 }
 
 // check adds a check to t. The service takes one op for an item: when t writes the item, or checks it already, the condition is added to that op.

@@ -169,7 +169,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 			clock:     time.Now,
 		},
 	}
-	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + offer.Name, Self: s, Observer: o.Observer, Strict: o.Strict})
+	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + offer.Name, Self: s, Atomically: s.atomically, Observer: o.Observer, Strict: o.Strict})
 	return s, s.compileTypes(o)
 }
 

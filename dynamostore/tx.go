@@ -58,15 +58,14 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
 		view := s.view(collector{s.engine, tx}, tx)
-		within, in, end := driver.InTx(ctx, s.Store, guarded(view))
-		if err := func() error {
-			defer end()
-			defer tx.end()
-			return fn(within, tx, inTx{in, view})
-		}(); err != nil {
-			return &annals.Error{Err: err}
+		t := driver.Transaction{Driver: view}
+		if view.Capabilities().GuardsReads {
+			t.Guard = view.guard
 		}
-		if err := driver.Guard(ctx, in); err != nil || len(tx.writes)+len(tx.items) == 0 {
+		if err := driver.InTx(ctx, s.Store, t, func(ctx context.Context, in *driver.Store) error {
+			defer tx.end()
+			return fn(ctx, tx, inTx{in, view})
+		}); err != nil || len(tx.writes)+len(tx.items) == 0 {
 			return err
 		}
 		if _, err := s.engine.transact(ctx, "", tx.writes, tx.items); err != nil {
@@ -81,8 +80,8 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 	})
 }
 
-// Atomically is ability.Atomic: InTx without writes of the caller's own.
-func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+// atomically is InTx without writes of the caller's own.
+func (s *Store) atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	return s.InTx(ctx, func(ctx context.Context, _ *Tx, in annals.Store) error { return fn(ctx, in) })
 }
 

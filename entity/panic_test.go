@@ -277,7 +277,7 @@ func withoutSnapshots(s annals.Store) annals.Store { return eventsOnly{s} }
 
 type eventsOnly struct{ annals.Store }
 
-func (eventsOnly) Snapshots() annals.SnapshotStore { return driver.Unsupported{}.Snapshots() }
+func (eventsOnly) Snapshots() annals.SnapshotStore { return driver.Unsupported().Snapshots() }
 
 // No command suffers from a snapshot that cannot be taken.
 func TestPanicInSnapshot(t *testing.T) {

@@ -140,7 +140,7 @@ func TestBadInputIsRefused(t *testing.T) {
 
 	bad := account
 	bad.Type, bad.Decide = "A|B", nil
-	_, err := entity.New(driver.Unsupported{}, bad, entity.Options{MaxBatch: -1, IdleAfter: -1, DeleteEvents: true})
+	_, err := entity.New(driver.Unsupported(), bad, entity.Options{MaxBatch: -1, IdleAfter: -1, DeleteEvents: true})
 	if !errors.Is(err, annals.ErrInvalid) || !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("%v, want invalid and not supported", err)
 	}
@@ -155,7 +155,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	if _, err := entity.New(s, snapshots, entity.Options{}); !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("%v, want not supported without snapshots", err)
 	}
-	if _, err := entity.NewState(driver.Unsupported{}, accountState, entity.Options{}); !errors.Is(err, annals.ErrUnsupported) {
+	if _, err := entity.NewState(driver.Unsupported(), accountState, entity.Options{}); !errors.Is(err, annals.ErrUnsupported) {
 		t.Errorf("%v, want not supported without states", err)
 	}
 	if _, err := entity.New(nil, account, entity.Options{}); !errors.Is(err, annals.ErrInvalid) {

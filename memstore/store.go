@@ -45,7 +45,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{backend: &backend{types: o.StateTypes, data: newData(), writing: make(chan struct{}, 1), subscriptions: map[string]*subscription{}}}
 	s.backend.self = s
-	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Observer: o.Observer})
+	s.Store = driver.New(view{backend: s.backend}, driver.Options{Name: "memory", Self: s, Atomically: s.atomically, Observer: o.Observer})
 	return s, nil
 }
 

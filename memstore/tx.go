@@ -40,18 +40,13 @@ type transaction struct {
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, v view) error {
-			ctx, in, end := driver.InTx(ctx, s.Store, v)
-			defer end()
-			if err := fn(ctx, Tx{v}, in); err != nil {
-				return &annals.Error{Op: "transaction", Err: err}
-			}
-			return nil
+			return driver.InTx(ctx, s.Store, driver.Transaction{Driver: v}, func(ctx context.Context, in *driver.Store) error { return fn(ctx, Tx{v}, in) })
 		})
 	})
 }
 
-// Atomically is ability.Atomic: InTx without writes of the caller's own.
-func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+// atomically is InTx without writes of the caller's own.
+func (s *Store) atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	return s.InTx(ctx, func(ctx context.Context, _ Tx, in annals.Store) error { return fn(ctx, in) })
 }
 

@@ -65,7 +65,7 @@ func Guard(ctx context.Context, s *Store, ids ...annals.PersistenceID) error {
 		for i, id := range ids {
 			read[i].ID = id
 		}
-		return (&view{s.backend, &transaction{tx: tx, ctx: ctx}}).Guard(ctx, read, nil)
+		return (&view{s.backend, &transaction{tx: tx, ctx: ctx}}).guard(ctx, read, nil)
 	})
 }
 

@@ -24,9 +24,9 @@ const (
 		THEN $2::bigint ELSE seq_nr END FROM (` + lastNumber + ` AS seq_nr) last`
 )
 
-// Guard implements driver.Guarder. It locks what the transaction has read and written, then looks whether the numbers are those that were read: see
+// guard locks what the transaction has read and written, then looks whether the numbers are those that were read: see
 // docs/adr/0058-guarded-reads.md. The statements are sent together; each sees what was committed before it began.
-func (v *view) Guard(ctx context.Context, read []driver.Seen, written []annals.PersistenceID) error {
+func (v *view) guard(ctx context.Context, read []driver.Seen, written []annals.PersistenceID) error {
 	ids := make([]string, 0, len(read)+len(written))
 	for _, r := range read {
 		ids = append(ids, string(r.ID))

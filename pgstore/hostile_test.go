@@ -54,9 +54,8 @@ func FuzzHostileRows(f *testing.F) {
 		f.Add(script)
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		h := newHostile(script)
-		defer h.end()
-		s, ctx, id := h.store, t.Context(), annals.PersistenceID("T|1")
+		h, id := &hostile{types: pgtype.NewMap()}, annals.PersistenceID("T|1")
+		s, ctx := h.open(script), t.Context()
 		allowed := func(what string, err error, kinds ...error) {
 			t.Helper()
 			if err == nil {
@@ -175,19 +174,16 @@ func FuzzHostileRows(f *testing.F) {
 	})
 }
 
-// hostile is a store within a transaction whose statements are answered with rows from a script.
+// hostile is a transaction of a store, whose statements are answered with rows from a script.
 type hostile struct {
 	pgx.Tx
-	store  *driver.Store
-	end    func()
 	types  *pgtype.Map
 	script []byte
 	text   bool       // all values are in the text format
 	next   [][]uint32 // the columns of the answers; the last one stays
 }
 
-func newHostile(script []byte) *hostile {
-	h := &hostile{types: pgtype.NewMap()}
+func (h *hostile) open(script []byte) *driver.Store {
 	h.text = take(&script, 1)[0]%2 == 1
 	h.script = script
 	named := annals.StateType[pgx.Tx]{Columns: []string{"name"}, Bind: func(annals.State) (annals.Columns, error) { return nil, nil }}
@@ -205,9 +201,7 @@ func newHostile(script []byte) *hostile {
 	b.journal, b.snapshot, b.offset, b.epoch = of(b.tables.Journal, journalShape), of(b.tables.Snapshot, snapshotShape), of(b.tables.TimestampOffset, offsetShape), of(b.tables.Epoch, epochShape)
 	_ = b.verifyStates(of)
 	b.prepare()
-	outer := driver.New(&view{s: b}, driver.Options{Name: "postgres"})
-	_, h.store, h.end = driver.InTx(context.Background(), outer, &view{b, &transaction{tx: h, ctx: context.Background()}})
-	return h
+	return driver.New(&view{b, &transaction{tx: h, ctx: context.Background()}}, driver.Options{Name: "postgres"})
 }
 
 // answer sets the columns of the answers to come.

@@ -107,7 +107,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	}
 	s := &Store{backend: b}
 	b.self = s
-	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Observer: o.Observer, Strict: o.Strict, ReadWait: b.answerTime()})
+	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Atomically: s.atomically, Observer: o.Observer, Strict: o.Strict, ReadWait: b.answerTime()})
 	return s, nil
 }
 

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -33,27 +32,18 @@ const (
 	release   = "RELEASE SAVEPOINT annals"
 )
 
-// Begin implements driver.Savepointer. Within InTx it sets a savepoint.
-func (v *view) Begin(ctx context.Context, _ annals.Call) (context.Context, error) {
-	if v.tx == nil {
-		return ctx, nil
-	}
-	ctx = within{v.tx.ctx, ctx}
-	_, err := v.tx.tx.Exec(ctx, savepoint)
-	return ctx, err
-}
-
-// End implements driver.Savepointer. Within InTx it rolls a failed use back to the savepoint.
-func (v *view) End(ctx context.Context, _ annals.Call, err error) error {
-	if v.tx == nil {
+// use sets a savepoint, and rolls a failed use back to it.
+func (t *transaction) use(ctx context.Context) (context.Context, func(err error) error, error) {
+	ctx = within{t.ctx, ctx}
+	_, err := t.tx.Exec(ctx, savepoint)
+	return ctx, func(err error) error {
+		if err != nil {
+			_, _ = t.tx.Exec(ctx, undo+"; "+release)
+			return err
+		}
+		_, err = t.tx.Exec(ctx, release)
 		return err
-	}
-	if err != nil {
-		_, _ = v.tx.tx.Exec(ctx, undo+"; "+release)
-		return err
-	}
-	_, err = v.tx.tx.Exec(ctx, release)
-	return err
+	}, err
 }
 
 // within is the context of a call within a transaction. It has the values of the call's context and ends with that of the
@@ -89,8 +79,8 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	})
 }
 
-// Atomically is ability.Atomic: InTx without writes of the caller's own.
-func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+// atomically is InTx without writes of the caller's own.
+func (s *Store) atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	return s.InTx(ctx, func(ctx context.Context, _ pgx.Tx, in annals.Store) error { return fn(ctx, in) })
 }
 
@@ -101,15 +91,10 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	t := &transaction{ctx: ctx}
 	err := atomically(ctx, b.write, func(tx pgx.Tx) error {
 		t.tx = tx
-		within, in, end := driver.InTx(ctx, s.Store, &view{b, t})
-		defer end()
-		if err := fn(within, callersTx{tx}, in); err != nil {
-			return &annals.Error{Op: "transaction", Err: err}
-		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("the function took longer than %v: %w", b.options.WriteTimeout, err)
-		}
-		return driver.Guard(ctx, in)
+		v := &view{b, t}
+		return driver.InTx(ctx, s.Store, driver.Transaction{Driver: v, Use: t.use, Guard: v.guard}, func(ctx context.Context, in *driver.Store) error {
+			return fn(ctx, callersTx{tx}, in)
+		})
 	})
 	switch {
 	case err == nil && t.wrote.Load():

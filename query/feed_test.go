@@ -355,7 +355,7 @@ func TestNewFeedRefuses(t *testing.T) {
 		"other slices": {s, annals.Filter{Slices: annals.SliceRange{From: 5, To: 20}}, annals.Position{Slices: annals.SliceRange{From: 20, To: 30}}, query.Options{}, annals.ErrInvalid},
 		"Poll":         {s, annals.Filter{}, annals.Position{}, query.Options{Poll: -1}, annals.ErrInvalid},
 		"Window":       {s, annals.Filter{}, annals.Position{}, query.Options{Window: -1}, annals.ErrInvalid},
-		"no queries":   {driver.Unsupported{}, annals.Filter{}, annals.Position{}, query.Options{}, annals.ErrUnsupported},
+		"no queries":   {driver.Unsupported(), annals.Filter{}, annals.Position{}, query.Options{}, annals.ErrUnsupported},
 		"no tags":      {noTags{s}, annals.Filter{Tag: "a"}, annals.Position{}, query.Options{}, annals.ErrUnsupported},
 	} {
 		if _, err := query.NewFeed(c.store, c.filter, c.from, c.o); !errors.Is(err, c.want) {

@@ -93,5 +93,5 @@ func (s noSnapshots) Query() annals.Query { return noSnapshotQuery{s.Store.Query
 type noSnapshotQuery struct{ annals.Query }
 
 func (noSnapshotQuery) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return driver.Unsupported{}.Query().Snapshots(ctx, f)
+	return driver.Unsupported().Query().Snapshots(ctx, f)
 }

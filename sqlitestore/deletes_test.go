@@ -227,7 +227,7 @@ func TestCheckAll(t *testing.T) {
 			t.Errorf("type %q: %d entities, want %d", entityType, checked, want)
 		}
 	}
-	for _, err := range ability.CheckAll(t.Context(), driver.Unsupported{}, s.Query().IDs(t.Context(), "", "")) {
+	for _, err := range ability.CheckAll(t.Context(), driver.Unsupported(), s.Query().IDs(t.Context(), "", "")) {
 		wantKind(t, err, annals.ErrUnsupported)
 	}
 }

@@ -87,7 +87,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{backend: b}
 	b.self = s
-	s.Store = driver.New(view{b, b}, driver.Options{Name: "sqlite", Self: s, Observer: o.Observer})
+	s.Store = driver.New(view{b, b}, driver.Options{Name: "sqlite", Self: s, Atomically: s.atomically, Observer: o.Observer})
 	return s, nil
 }
 

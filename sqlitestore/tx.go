@@ -38,23 +38,21 @@ func (t *transaction) date(ctx context.Context) (int64, error) {
 // *annals.Error without a Kind. Other errors are ErrUnavailable (ctx ended before the COMMIT), ErrConstraint (a constraint of the program's
 // own tables failed at the COMMIT) and ErrUnknown (the COMMIT failed in the file system).
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx, in annals.Store) error) error {
-	c := annals.Call{Op: "transaction"}
-	return driver.Write(ctx, s.Store, c, func(ctx context.Context) error {
+	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, t *transaction) error {
 			within := &txSession{t: t, ctx: ctx}
-			ctx, in, end := driver.InTx(ctx, s.Store, view{within, s.backend})
 			defer within.end()
-			defer end()
-			if err := fn(ctx, t.tx, in); err != nil {
-				return &annals.Error{Op: c.Op, Err: err}
+			err := driver.InTx(ctx, s.Store, driver.Transaction{Driver: view{within, s.backend}}, func(ctx context.Context, in *driver.Store) error { return fn(ctx, t.tx, in) })
+			if err == nil {
+				err = within.broken()
 			}
-			return within.broken()
+			return err
 		})
 	})
 }
 
-// Atomically is ability.Atomic: InTx without writes of the caller's own.
-func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+// atomically is InTx without writes of the caller's own.
+func (s *Store) atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	return s.InTx(ctx, func(ctx context.Context, _ *sql.Tx, in annals.Store) error { return fn(ctx, in) })
 }
 

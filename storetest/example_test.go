@@ -27,15 +27,15 @@ type Options struct {
 // Open returns an empty store.
 func Open(o Options) *Store {
 	s := &Store{}
-	s.Store = driver.New(&backend{streams: map[annals.PersistenceID]*stream{}}, driver.Options{Name: "example", Self: s, Observer: o.Observer})
+	s.Store = driver.New(&backend{Store: driver.Unsupported(), streams: map[annals.PersistenceID]*stream{}}, driver.Options{Name: "example", Self: s, Observer: o.Observer})
 	return s
 }
 
 // backend is the driver.Driver.
 type backend struct {
-	driver.Unsupported // the contracts that the backend does not have
-	mu                 sync.Mutex
-	streams            map[annals.PersistenceID]*stream
+	annals.Store // driver.Unsupported: the contracts that the backend does not have
+	mu           sync.Mutex
+	streams      map[annals.PersistenceID]*stream
 }
 
 type stream struct {

@@ -122,7 +122,7 @@ func TestUsage(t *testing.T) {
 // Without times of events every order would be too old to be cancelled.
 func TestStoreWithoutTimes(t *testing.T) {
 	t.Parallel()
-	if _, err := newShop(&backend{store: driver.Unsupported{}}, newTraces()); err == nil || !strings.Contains(err.Error(), "Times") {
+	if _, err := newShop(&backend{store: driver.Unsupported()}, newTraces()); err == nil || !strings.Contains(err.Error(), "Times") {
 		t.Error(err)
 	}
 }

@@ -90,12 +90,12 @@ func openEvents(t *testing.T, layout plan.Layout, x plan.Executor, strict bool) 
 		t.Fatal(err)
 	}
 	c := offer.On(x)
-	s := driver.New(opened{Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: strict})
+	s := driver.New(opened{Store: driver.Unsupported(), Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: strict})
 	return eventStore{s, offer}
 }
 
 type opened struct {
-	driver.Unsupported
+	annals.Store
 	ability.Recoverer
 	events       plan.Contracts
 	capabilities annals.Capabilities
