@@ -44,7 +44,7 @@ var rules = []struct {
 	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
-	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/leases internal/panics internal/progress internal/valid"},
+	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/document internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
@@ -63,6 +63,7 @@ var rules = []struct {
 	{pkg: "internal/statetype", may: "root internal/panics"}, // for stores
 	{pkg: "internal/sqltext"},
 	{pkg: "internal/leases"},
+	{pkg: "internal/document", may: "root codec internal/backoff"},
 	{pkg: "internal/writes", may: "root"},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},

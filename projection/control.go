@@ -126,7 +126,7 @@ func (c *Control) read(ctx context.Context, op string) (record, error) {
 	if err := c.complete(op); err != nil {
 		return record{}, err
 	}
-	r, _, err := recordOf(c.name).load(ctx, c.store)
+	r, _, err := recordOf(c.name).Load(ctx, c.store)
 	return r, err
 }
 
@@ -144,7 +144,7 @@ func (c *Control) change(ctx context.Context, op string, change func(r *record))
 	if err := c.complete(op); err != nil {
 		return err
 	}
-	return recordOf(c.name).change(ctx, c.store, func(r *record) error {
+	return recordOf(c.name).Change(ctx, c.store, func(r *record) error {
 		change(r)
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 
 // Holders returns how many runners take part in projection, and how many of its ranges each of them holds.
 func Holders(ctx context.Context, s annals.Store, projection string) (runners int, held map[string]int, err error) {
-	r, _, err := recordOf(projection).load(ctx, s)
+	r, _, err := recordOf(projection).Load(ctx, s)
 	held = map[string]int{}
 	for _, l := range r.Ranges {
 		if l.Runner != "" {
@@ -20,7 +20,7 @@ func Holders(ctx context.Context, s annals.Store, projection string) (runners in
 
 // ParkedSlices is the list of the slices of projection that may have parked entities.
 func ParkedSlices(ctx context.Context, s annals.Store, projection string) ([]int, error) {
-	list, _, err := parkedSlicesOf(projection).load(ctx, s)
+	list, _, err := parkedSlicesOf(projection).Load(ctx, s)
 	return list, err
 }
 

@@ -144,7 +144,7 @@ func (m *member) look(ctx context.Context) error {
 	defer cancel()
 	document, now := recordOf(m.projection), m.now()
 	if !m.newest {
-		read, revision, err := document.load(within, m.store)
+		read, revision, err := document.Load(within, m.store)
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (m *member) look(ctx context.Context) error {
 	m.addLate(&next)
 	if !reflect.DeepEqual(next, m.record) {
 		m.newest = false
-		if err := document.save(within, m.store, m.revision, next); err != nil {
+		if err := document.Save(within, m.store, m.revision, next); err != nil {
 			m.watch.At = m.now() // the time since the last look does not count: the others may not be able to write either
 			return err
 		}
@@ -243,7 +243,7 @@ func (m *member) begun(r record) (record, error) {
 		}
 	}
 	if r.Source != m.source {
-		return r, &stopped{&annals.Error{Op: "run projection", ID: recordOf(m.projection).id, Kind: annals.ErrInvalid,
+		return r, &stopped{&annals.Error{Op: "run projection", ID: recordOf(m.projection).ID, Kind: annals.ErrInvalid,
 			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}}
 	}
 	return r, nil
@@ -332,7 +332,7 @@ func (m *member) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.lease)
 	defer cancel()
-	err := recordOf(m.projection).change(ctx, m.store, func(r *record) error {
+	err := recordOf(m.projection).Change(ctx, m.store, func(r *record) error {
 		*r = r.without(m.id)
 		m.addLate(r)
 		return nil

@@ -247,7 +247,7 @@ func TestGroupPause(t *testing.T) {
 		one, two := w.join(nil), w.join(nil)
 		w.shared(2, 2*testLease)
 		set := func(paused bool) {
-			err := recordOf("p").change(t.Context(), w.store, func(r *record) error {
+			err := recordOf("p").Change(t.Context(), w.store, func(r *record) error {
 				r.Paused = paused
 				return nil
 			})

@@ -182,7 +182,7 @@ func (w *world) faults() (doubled, skipped int) {
 
 func (w *world) record() record {
 	w.Helper()
-	r, _, err := recordOf("p").load(w.ctx, w.store)
+	r, _, err := recordOf("p").Load(w.ctx, w.store)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func (w *world) record() record {
 // revision is how often the record has been written.
 func (w *world) revision() annals.SeqNr {
 	w.Helper()
-	_, n, err := recordOf("p").load(w.ctx, w.store)
+	_, n, err := recordOf("p").Load(w.ctx, w.store)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (c *Control) Retry(ctx context.Context, ids ...annals.PersistenceID) error 
 		}
 	}
 	for slice, ids := range chosen {
-		if err := parkedOf(c.name, slice).change(ctx, c.store, func(p *parkedEntities) error {
+		if err := parkedOf(c.name, slice).Change(ctx, c.store, func(p *parkedEntities) error {
 			for id, x := range *p {
 				if ids == nil || slices.Contains(ids, id) {
 					x.Retry = true
@@ -113,7 +113,7 @@ func (c *Control) Discard(ctx context.Context, id annals.PersistenceID, to annal
 	if _, err := c.ran(ctx, op); err != nil {
 		return err
 	}
-	if err := parkedOf(c.name, id.Slice()).change(ctx, c.store, func(p *parkedEntities) error {
+	if err := parkedOf(c.name, id.Slice()).Change(ctx, c.store, func(p *parkedEntities) error {
 		x, ok := (*p)[id]
 		switch {
 		case !ok:

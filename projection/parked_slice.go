@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/document"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
 )
@@ -21,7 +22,7 @@ import (
 // entities, and then the list. So of two that do this at the same time one gets ErrConflict at its second write, and no entity is stored that the
 // list does not lead to.
 type parkedSlice struct {
-	document document[parkedEntities]
+	document document.Document[parkedEntities]
 	slice    int
 	revision annals.SeqNr
 	entities parkedEntities // not nil
@@ -35,8 +36,8 @@ var (
 )
 
 // parkedOf is the document with the parked entities of projection in slice.
-func parkedOf(projection string, slice int) document[parkedEntities] {
-	return document[parkedEntities]{progress.ParkedID(projection, slice), parkedCodec, func(p parkedEntities) error {
+func parkedOf(projection string, slice int) document.Document[parkedEntities] {
+	return document.Document[parkedEntities]{ID: progress.ParkedID(projection, slice), Codec: parkedCodec, Check: func(p parkedEntities) error {
 		for id, x := range p {
 			if x.ID != id || id.Slice() != slice || x.From < 1 {
 				return fmt.Errorf("the entry of entity %s is wrong", quote.Text(string(id)))
@@ -47,8 +48,8 @@ func parkedOf(projection string, slice int) document[parkedEntities] {
 }
 
 // parkedSlicesOf is the document with the list of slices of projection, in their order.
-func parkedSlicesOf(projection string) document[[]int] {
-	return document[[]int]{annals.NewPersistenceID("annals.parked-slices", projection), parkedSlicesCodec, func(list []int) error {
+func parkedSlicesOf(projection string) document.Document[[]int] {
+	return document.Document[[]int]{ID: annals.NewPersistenceID("annals.parked-slices", projection), Codec: parkedSlicesCodec, Check: func(list []int) error {
 		for i, slice := range list {
 			if slice < 0 || slice >= annals.SliceCount || i > 0 && slice <= list[i-1] {
 				return fmt.Errorf("slice %d is out of place", slice)
@@ -61,7 +62,7 @@ func parkedSlicesOf(projection string) document[[]int] {
 // loadParked reads the parked entities of projection in slice.
 func loadParked(ctx context.Context, s annals.Store, projection string, slice int) (p parkedSlice, err error) {
 	p.document, p.slice = parkedOf(projection, slice), slice
-	p.entities, p.revision, err = p.document.load(ctx, s)
+	p.entities, p.revision, err = p.document.Load(ctx, s)
 	if p.entities == nil {
 		p.entities = parkedEntities{}
 	}
@@ -70,7 +71,7 @@ func loadParked(ctx context.Context, s annals.Store, projection string, slice in
 
 // save stores the entities of p. ErrConflict when others have done so since p was read.
 func (p parkedSlice) save(ctx context.Context, in annals.Store) error {
-	return p.document.save(ctx, in, p.revision, p.entities)
+	return p.document.Save(ctx, in, p.revision, p.entities)
 }
 
 // remove removes the entities for which leave is false, and returns whether there were any.
@@ -88,7 +89,7 @@ func (p parkedSlice) sorted() []ParkedEntity {
 // allParked yields the slices of r on the list of projection, in their order. Some have no entities.
 func allParked(ctx context.Context, s annals.Store, projection string, r annals.SliceRange) iter.Seq2[parkedSlice, error] {
 	return func(yield func(parkedSlice, error) bool) {
-		list, _, err := parkedSlicesOf(projection).load(ctx, s)
+		list, _, err := parkedSlicesOf(projection).Load(ctx, s)
 		if err != nil {
 			yield(parkedSlice{}, err)
 			return
@@ -107,7 +108,7 @@ func allParked(ctx context.Context, s annals.Store, projection string, r annals.
 
 // listParked puts slice on the list of projection, also when it is there: the write is what others notice.
 func listParked(ctx context.Context, s annals.Store, projection string, slice int) error {
-	return parkedSlicesOf(projection).change(ctx, s, func(list *[]int) error {
+	return parkedSlicesOf(projection).Change(ctx, s, func(list *[]int) error {
 		if i, found := slices.BinarySearch(*list, slice); !found {
 			*list = slices.Insert(*list, i, slice)
 		}
@@ -117,7 +118,7 @@ func listParked(ctx context.Context, s annals.Store, projection string, slice in
 
 // unlistParked takes the given slices off the list of projection, but those with entities.
 func unlistParked(ctx context.Context, s annals.Store, projection string, unused []int) error {
-	return parkedSlicesOf(projection).change(ctx, s, func(list *[]int) error {
+	return parkedSlicesOf(projection).Change(ctx, s, func(list *[]int) error {
 		for _, slice := range unused {
 			p, err := loadParked(ctx, s, projection, slice)
 			if err == nil && len(p.entities) == 0 {

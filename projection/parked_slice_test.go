@@ -58,7 +58,7 @@ func TestListOfParkedSlices(t *testing.T) {
 					t.Error(err)
 				}
 				p, err := loadParked(t.Context(), store, "p", slice)
-				list, _, listErr := parkedSlicesOf("p").load(t.Context(), store)
+				list, _, listErr := parkedSlicesOf("p").Load(t.Context(), store)
 				if err := errors.Join(err, listErr); err != nil {
 					t.Fatal(err)
 				}
@@ -80,15 +80,15 @@ func TestDamagedDocuments(t *testing.T) {
 		data   string
 		listed bool
 	}{
-		"no JSON":                {recordOf("p").id, `{`, false},
-		"ten slices":             {recordOf("p").id, `{"epoch":1,"ranges":[{"from":0,"to":10}],"runners":{}}`, false},
-		"a gap":                  {recordOf("p").id, `{"epoch":1,"ranges":[{"from":0,"to":10},{"from":11,"to":1024}],"runners":{}}`, false},
-		"backwards":              {recordOf("p").id, `{"epoch":1,"ranges":[{"from":0,"to":0},{"from":0,"to":1024}],"runners":{}}`, false},
-		"no lease":               {recordOf("p").id, `{"epoch":1,"ranges":[{"from":0,"to":1024}],"runners":{"x":{}}}`, false},
-		"a list out of order":    {parkedSlicesOf("p").id, `[5,5]`, false},
-		"a list of other slices": {parkedSlicesOf("p").id, `[1024]`, false},
-		"entities":               {parkedOf("p", id.Slice()).id, `[]`, true},
-		"another slice":          {parkedOf("p", id.Slice()+1).id, entity, true},
+		"no JSON":                {recordOf("p").ID, `{`, false},
+		"ten slices":             {recordOf("p").ID, `{"epoch":1,"ranges":[{"from":0,"to":10}],"runners":{}}`, false},
+		"a gap":                  {recordOf("p").ID, `{"epoch":1,"ranges":[{"from":0,"to":10},{"from":11,"to":1024}],"runners":{}}`, false},
+		"backwards":              {recordOf("p").ID, `{"epoch":1,"ranges":[{"from":0,"to":0},{"from":0,"to":1024}],"runners":{}}`, false},
+		"no lease":               {recordOf("p").ID, `{"epoch":1,"ranges":[{"from":0,"to":1024}],"runners":{"x":{}}}`, false},
+		"a list out of order":    {parkedSlicesOf("p").ID, `[5,5]`, false},
+		"a list of other slices": {parkedSlicesOf("p").ID, `[1024]`, false},
+		"entities":               {parkedOf("p", id.Slice()).ID, `[]`, true},
+		"another slice":          {parkedOf("p", id.Slice()+1).ID, entity, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +98,7 @@ func TestDamagedDocuments(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p := annals.Payload{SerializerID: 31, Manifest: map[annals.PersistenceID]string{recordOf("p").id: "annals.projection", parkedSlicesOf("p").id: "annals.parked-slices"}[c.id], Data: []byte(c.data)}
+			p := annals.Payload{SerializerID: 31, Manifest: map[annals.PersistenceID]string{recordOf("p").ID: "annals.projection", parkedSlicesOf("p").ID: "annals.parked-slices"}[c.id], Data: []byte(c.data)}
 			if p.Manifest == "" {
 				p.Manifest = "annals.parked"
 			}
@@ -113,7 +113,7 @@ func TestDamagedDocuments(t *testing.T) {
 			}
 			_, err := NewControl(store, "p").Status(t.Context(), store)
 			damaged("Status", err)
-			if c.id == recordOf("p").id {
+			if c.id == recordOf("p").ID {
 				synctest.Test(t, func(t *testing.T) { // it goes on when the record is right again
 					ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 					defer stop()

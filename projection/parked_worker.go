@@ -88,7 +88,7 @@ func (w *worker) divide(ctx context.Context, events []annals.Event) (others []an
 	if others, passed = w.pass(events); len(passed) == 0 {
 		return others, nil, nil
 	}
-	r, _, err := recordOf(w.r.name).load(ctx, w.r.offsets)
+	r, _, err := recordOf(w.r.name).Load(ctx, w.r.offsets)
 	if err != nil || r.Orders == w.orders {
 		return others, passed, err
 	}

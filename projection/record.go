@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/document"
 	"github.com/annals-go/annals/internal/leases"
 	"github.com/annals-go/annals/internal/quote"
 )
@@ -80,8 +81,8 @@ func (r record) hangs(id string, l lease) bool {
 func (r runner) lease() time.Duration { return time.Duration(r.Lease) * time.Millisecond }
 
 // recordOf is the document with the record of projection.
-func recordOf(projection string) document[record] {
-	return document[record]{annals.NewPersistenceID("annals.projection", projection), recordCodec, record.fault}
+func recordOf(projection string) document.Document[record] {
+	return document.Document[record]{ID: annals.NewPersistenceID("annals.projection", projection), Codec: recordCodec, Check: record.fault}
 }
 
 // fault returns what is wrong with a record that was read. The ranges are all slices, each once, or none before the first runner.

@@ -50,7 +50,7 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, han
 		faults = append(faults, fmt.Errorf("Source.Type is %s: \"annals.\" begins the types of the library, which are not handed over", quote.Text(from.Type)))
 	}
 	if name != "" && offsets != nil { // what a store would refuse later
-		faults = append(faults, valid.ID("run projection", recordOf(name).id, offsets.Capabilities().Limits))
+		faults = append(faults, valid.ID("run projection", recordOf(name).ID, offsets.Capabilities().Limits))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)
