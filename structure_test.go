@@ -45,6 +45,7 @@ var rules = []struct {
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/document internal/leases internal/panics internal/progress internal/valid"},
+	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
@@ -64,6 +65,7 @@ var rules = []struct {
 	{pkg: "internal/sqltext"},
 	{pkg: "internal/leases"},
 	{pkg: "internal/document", may: "root codec internal/backoff"},
+	{pkg: "internal/calendar", may: "root codec lease internal/backoff internal/claims internal/document internal/panics internal/valid"},
 	{pkg: "internal/writes", may: "root"},
 	{pkg: "internal/akkawire", may: "root", libs: "google.golang.org/protobuf"},
 	{pkg: "internal/backoff", may: "root"},

@@ -41,12 +41,14 @@ var (
 	CleanedBeside   = Feature{"deleting events in bulk beside writers", []string{"FenceAfterDelete"}, "NoWriters"}
 	Cleaned         = Feature{"deleting up to what projections have handled", []string{"Offsets"}, ""}
 	SubjectKeys     = Feature{"keys of subjects", []string{"States", "DeletesStates"}, ""}
+	Lease           = Feature{"a lease", []string{"States"}, ""}
+	Calendar        = Feature{"timers", []string{"States"}, ""}
 )
 
 // All are the features, in the order of docs/claims.md.
 var All = []Feature{
 	Events, States, Snapshots, DeleteEvents, Retention, Stored, Times, Tags, Metadata, StateInfo, DeletedState,
-	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned, SubjectKeys,
+	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned, SubjectKeys, Lease, Calendar,
 }
 
 // Informative are the fields of annals.Capabilities that no feature needs, with the reason.

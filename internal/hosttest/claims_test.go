@@ -14,7 +14,9 @@ import (
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/calendar"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/lease"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/query"
@@ -200,6 +202,13 @@ func accepting(ctx context.Context) map[string][]func(s annals.Store, accepted b
 			if err == nil {
 				_, err = sealed.NewKeys(s, master, sealed.Options{})
 			}
+			return err
+		}},
+		claims.Lease.Name: {func(s annals.Store, _ bool) error {
+			return lease.Run(ctx, s, "claims", lease.Options{}, func(context.Context, annals.SeqNr) error { return nil })
+		}},
+		claims.Calendar.Name: {func(s annals.Store, _ bool) error {
+			_, err := calendar.New(s, "claims", calendar.Options{})
 			return err
 		}},
 	}
