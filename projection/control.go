@@ -84,7 +84,8 @@ func (c *Control) Resume(ctx context.Context) error {
 }
 
 // Reset takes the projection back to to, so that it handles again what comes after to. The zero Offset is the beginning (or Options.From),
-// Offset{Time: t} is just before the events stored at t. A parked entity whose event comes again is not parked any more.
+// Offset{Time: t} is just before the events stored at t. A parked entity whose event comes again is not parked any more. Events that come again
+// are handed over with Envelope.Rebuilding.
 //
 // The projection is paused before, and resumed afterwards unless it was paused already. To empty a read model as well, call Pause, empty
 // it, Reset and Resume. When Reset fails, the projection may stay paused: repeat Reset, and then Resume.
@@ -94,6 +95,9 @@ func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
 		return err
 	}
 	if err := c.Pause(ctx); err != nil {
+		return err
+	}
+	if err := c.keepPast(ctx, c.store, c.name); err != nil {
 		return err
 	}
 	if err := c.store.Offsets().Reset(ctx, c.name, annals.SliceRange{}, to); err != nil {

@@ -47,7 +47,7 @@ var errLater = errors.New("events cannot be decoded now")
 
 func (d decoded[E]) envelope(i int) Envelope[E] {
 	e := d.events[i]
-	return Envelope[E]{e, d.values[i], d.source.States && deleted(e)}
+	return Envelope[E]{e, d.values[i], d.source.States && deleted(e), d.past.covers(e.Offset())}
 }
 
 // each calls handle with each of the events in turn, until one fails. undo ends ctx when a call hangs.

@@ -31,8 +31,8 @@
 //
 // # Control
 //
-// A Control pauses a projection, resets it, shows how far it has come and waits until it has handled an event, from any process. Rebuild makes a new read model beside the one
-// in use.
+// A Control pauses a projection, resets it, shows how far it has come and waits until it has handled an event, from any process. Rebuild makes a
+// new read model beside the one in use. Envelope.Rebuilding tells a handler that an event comes again, so that it sends no mail twice.
 //
 // # Tests
 //

@@ -3,6 +3,7 @@ package projection_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,11 +95,15 @@ func ExampleExactlyOnce() {
 	// Output: 4 messages of ann <nil>
 }
 
-// A handler that sends mails has no transaction. It handles an event again if the process ends before the position was saved.
+// A handler that sends mails has no transaction. It handles an event again if the process ends before the position was saved. After a Reset it
+// sends nothing again.
 func ExampleAtLeastOnce() {
 	ctx, store := context.Background(), memstore.New()
 	source := projection.Source[Posted]{Store: store, Type: "Thread", Codec: posted}
 	mails, err := projection.AtLeastOnce("mails", source, store, func(_ context.Context, e projection.Envelope[Posted]) error {
+		if e.Rebuilding {
+			return nil // the mail was sent before a Reset
+		}
 		fmt.Printf("%s %d: %s wrote %q\n", e.ID, e.SeqNr, e.Value.Author, e.Value.Text)
 		return nil
 	}, projection.Options{})
@@ -110,10 +115,11 @@ func ExampleAtLeastOnce() {
 		fmt.Println(err)
 		return
 	}
-	if err := mails.CatchUp(ctx); err != nil {
+	if err := errors.Join(mails.CatchUp(ctx), mails.Control().Reset(ctx, annals.Offset{}), post(ctx, store, "t-1", "bob", "yes"), mails.CatchUp(ctx)); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
 	// Thread|t-1 1: ann wrote "hello"
 	// Thread|t-1 2: ann wrote "are you there?"
+	// Thread|t-1 3: bob wrote "yes"
 }

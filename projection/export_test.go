@@ -26,3 +26,6 @@ func ParkedSlices(ctx context.Context, s annals.Store, projection string) ([]int
 
 // With returns c with the store of the position s.
 func (c *Control) With(s annals.Store) *Control { return &Control{s, c.name, c.runner} }
+
+// Store is that of the position.
+func (c *Control) Store() annals.Store { return c.store }

@@ -156,12 +156,14 @@ func TestForgetAgainAfterAnError(t *testing.T) {
 // wantNoTrace checks that the id is in no position and in no durable state of a projection.
 func wantNoTrace(t *testing.T, s annals.Store, id annals.PersistenceID) {
 	t.Helper()
-	positions, err := s.Offsets().Load(t.Context(), "p", annals.SliceRange{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := fmt.Sprint(positions); strings.Contains(text, string(id)+" ") {
-		t.Errorf("positions: %s", text)
+	for _, name := range []string{"p", "annals.past|p"} {
+		positions, err := s.Offsets().Load(t.Context(), name, annals.SliceRange{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(positions); strings.Contains(text, string(id)+" ") {
+			t.Errorf("positions of %s: %s", name, text)
+		}
 	}
 	for state, err := range s.Query().States(t.Context(), annals.Filter{}) {
 		if err != nil {

@@ -42,9 +42,12 @@ func (w *worker) begin(ctx context.Context) (start, error) {
 	return from, w.unlist(ctx)
 }
 
-// readParked reads the parked entities of the worker's slices.
+// readParked reads the parked entities of the worker's slices, and the past.
 func (w *worker) readParked(ctx context.Context) (read []parkedSlice, err error) {
 	w.orders = w.r.orders.Load()
+	if w.past, err = loadPast(ctx, w.r.offsets, w.r.name, w.progress.Slices); err != nil {
+		return nil, err
+	}
 	for p, err := range allParked(ctx, w.r.offsets, w.r.name, w.progress.Slices) {
 		if err != nil {
 			return nil, err
@@ -190,6 +193,9 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 			}
 			return p.save(ctx, in)
 		}}
+		if x.LateTo == 0 { // what was read before, in the order of time, did not have a late event
+			s.past = w.past
+		}
 		done, err := w.r.deliver(ctx, s)
 		f := (*failure)(nil)
 		switch {

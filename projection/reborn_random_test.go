@@ -2,7 +2,9 @@ package projection_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -17,7 +19,7 @@ import (
 	. "github.com/annals-go/annals/projection"
 )
 
-// rebirths is a random run of entities that are written, forgotten and begin again, while a projection is started and stopped between any two
+// rebirths is a random run of entities that are written, forgotten and begin again, while a projection is started, stopped and reset between any two
 // steps. The value of an event is its life and its number.
 type rebirths struct {
 	random *random.Source
@@ -27,20 +29,24 @@ type rebirths struct {
 	}
 	atOnce bool // entities are forgotten at once
 	runner func() *Runner
+	model  annals.Store
 
 	lives map[annals.PersistenceID]int
 	stop  func() // ends the runner; nil when none is running
 
 	mu      sync.Mutex
-	handled map[string][]annals.SeqNr // by entity and life
+	handled map[string][]annals.SeqNr // by entity and life, since the last reset
+	effects map[string]bool           // events that were handled, also before
+	rebuilt map[string]bool           // those before the last reset
 }
 
 func lifeOf(id annals.PersistenceID, life int) string { return fmt.Sprintf("%s in life %d", id, life) }
 
 func newRebirths(t *testing.T, random *random.Source) *rebirths {
 	t.Helper()
-	r := &rebirths{random: random, lives: map[annals.PersistenceID]int{}, handled: map[string][]annals.SeqNr{}}
+	r := &rebirths{random: random, lives: map[annals.PersistenceID]int{}, handled: map[string][]annals.SeqNr{}, effects: map[string]bool{}}
 	model := memstore.New()
+	r.model = model
 	r.events = memstore.New()
 	atLeastOnce := random.OneIn(2)
 	if r.atOnce = random.OneIn(4); !r.atOnce && !random.OneIn(3) {
@@ -54,6 +60,11 @@ func newRebirths(t *testing.T, random *random.Source) *rebirths {
 		defer r.mu.Unlock()
 		key := lifeOf(e.ID, e.Value)
 		r.handled[key] = append(r.handled[key], e.SeqNr)
+		event := fmt.Sprintf("event %d of %s", e.SeqNr, key)
+		if e.Rebuilding != r.rebuilt[event] {
+			t.Errorf("%s: Rebuilding is %t", event, e.Rebuilding)
+		}
+		r.effects[event] = true
 		return nil
 	}
 	source := Source[int]{Store: r.events, Type: "T", Codec: numbers}
@@ -84,6 +95,25 @@ func (r *rebirths) toggle(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// reset resets the projection to its beginning.
+func (r *rebirths) reset(t *testing.T) {
+	t.Helper()
+	c := NewControl(r.model, "p")
+	if len(status(t, c, r.events).Ranges) == 0 {
+		return // it has not been run
+	}
+	if err := c.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.rebuilt = maps.Clone(r.effects)
+	clear(r.handled)
+	r.mu.Unlock()
+	if err := errors.Join(c.Reset(t.Context(), annals.Offset{}), c.Resume(t.Context())); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -161,7 +191,9 @@ func rebirth(t *testing.T, random *random.Source) {
 	ids := []annals.PersistenceID{"T|1", "T|2", "T|3"}[:1+random.IntN(3)]
 	for range 40 {
 		id := ids[random.IntN(len(ids))]
-		switch n := random.IntN(10); {
+		switch n := random.IntN(11); {
+		case n == 10:
+			r.reset(t)
 		case n < 3:
 			r.append(t, id)
 		case n < 5:

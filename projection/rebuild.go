@@ -32,8 +32,16 @@ const (
 // rest, and calls SwitchOver. Afterwards the old projection stays paused; run Next from then on. When something fails before SwitchOver has
 // returned nil, the old projection is resumed, and the error is returned: Run may be called again and continues. When the process ends in
 // between, call Run again, or resume the old projection.
+//
+// Next hands over with Envelope.Rebuilding what the old projection had handled when Run looked last: at its beginning, every 5 seconds while
+// Next catches up, and when the old projection is paused. An event that both projections handle between two looks is in both without
+// Rebuilding, so that others are told of it twice rather than never. Runners of Next in other processes know it some seconds later; those that
+// run before Run is called do not know it at all.
 func (r Rebuild) Run(ctx context.Context) error {
 	if err := r.fault(); err != nil {
+		return err
+	}
+	if err := r.look(ctx); err != nil {
 		return err
 	}
 	for range maxRounds {
@@ -50,6 +58,9 @@ func (r Rebuild) Run(ctx context.Context) error {
 		return err
 	}
 	err = r.Old.Pause(ctx)
+	if err == nil {
+		err = r.look(ctx)
+	}
 	if err == nil {
 		err = r.catchUp(ctx)
 	}
@@ -77,11 +88,16 @@ func (r Rebuild) fault() error {
 	return &annals.Error{Op: "rebuild a projection", Kind: annals.ErrInvalid, Err: err}
 }
 
-// catchUp has Next catch up, and reports how far it is.
-func (r Rebuild) catchUp(ctx context.Context) error {
-	if r.Progress == nil {
-		return r.Next.CatchUp(ctx)
+// look makes what the old projection has handled the past of the new one.
+func (r Rebuild) look(ctx context.Context) error {
+	if err := r.Old.keepPast(ctx, r.Next.offsets, r.Next.name); err != nil {
+		return err
 	}
+	return r.Next.Control().ordered(ctx, "rebuild")
+}
+
+// catchUp has Next catch up, looks at the old projection, and reports how far Next is.
+func (r Rebuild) catchUp(ctx context.Context) error {
 	result := make(chan error, 1)
 	go func() { result <- r.Next.CatchUp(ctx) }()
 	every := time.NewTicker(progressEvery)
@@ -91,6 +107,10 @@ func (r Rebuild) catchUp(ctx context.Context) error {
 		case err := <-result:
 			return err
 		case <-every.C:
+			_ = r.look(ctx) // or at the next time
+			if r.Progress == nil {
+				continue
+			}
 			if s, err := r.Next.Control().Status(ctx, r.Next.stream.store); err == nil {
 				r.Progress(s)
 			}

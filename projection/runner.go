@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,8 +50,11 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, han
 	if progress.Internal(annals.PersistenceID(from.Type + "|")) {
 		faults = append(faults, fmt.Errorf("Source.Type is %s: \"annals.\" begins the types of the library, which are not handed over", quote.Text(from.Type)))
 	}
+	if strings.HasPrefix(name, "annals.") {
+		faults = append(faults, errors.New("\"annals.\" begins the names of the library"))
+	}
 	if name != "" && offsets != nil { // what a store would refuse later
-		faults = append(faults, valid.ID("run projection", recordOf(name).ID, offsets.Capabilities().Limits))
+		faults = append(faults, valid.ID("run projection", waitedOf(name, annals.SliceCount-1).ID, offsets.Capabilities().Limits))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, invalid(name, err)

@@ -37,6 +37,17 @@ func (s start) covers(o annals.Offset) bool {
 	return false
 }
 
+// handled returns an offset that covers what was handled of an entity before the worker began.
+func (s start) handled(id annals.PersistenceID) annals.Offset {
+	own := s.entities[id]
+	for _, p := range s.positions {
+		if p.Slices.Contains(id.Slice()) && p.Through.Compare(own) > 0 {
+			return p.Through
+		}
+	}
+	return own
+}
+
 // lowest is the position from which nothing is left out in r: some of what comes after it was handled before.
 func (s start) lowest(r annals.SliceRange) annals.Position {
 	lowest := annals.Position{Slices: r}

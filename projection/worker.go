@@ -34,6 +34,7 @@ type worker struct {
 	progress annals.Progress // of every step: the projection, the slices and the epoch
 	caughtUp func()          // called once, when everything that was visible when the worker began has been handled; may be nil
 
+	past    *past                  // nil: the projection was never reset
 	parked  map[int]parkedEntities // by slice
 	ordered []ParkedEntity         // of them, to be retried
 	orders  int64                  // that have been read, of Runner.orders
@@ -184,7 +185,9 @@ func (w *worker) handle(ctx context.Context, batch query.Batch[annals.Event]) er
 			through = batch.Through
 		}
 		w.health.tries()
-		done, err := w.r.deliver(ctx, newStep(w.progress, pending[:n], passed, through))
+		s := newStep(w.progress, pending[:n], passed, through)
+		s.past = w.past
+		done, err := w.r.deliver(ctx, s)
 		if err == nil || done > 0 {
 			pending, passed = pending[done:], nil
 			w.succeeded(done)

@@ -27,6 +27,8 @@ func schedules[T any]() map[string]schedule[T] {
 		"a handler that does not return":        func(w *world[T], ctx context.Context) error { return w.hanging(ctx, atLeastOnce) },
 		"a handler that breaks its transaction": (*world[T]).breaking,
 		"an event that fails again and again":   (*world[T]).parking,
+		"resets of events":                      func(w *world[T], ctx context.Context) error { return w.resets(ctx, exactlyOnce) },
+		"resets of states":                      func(w *world[T], ctx context.Context) error { return w.resets(ctx, ofStates) },
 
 		"one within its transaction": func(w *world[T], ctx context.Context) error { return w.hanging(ctx, exactlyOnce) },
 	}
@@ -59,7 +61,7 @@ func (w *world[T]) loop(ctx context.Context, id annals.PersistenceID) error {
 		p := annals.Progress{Projection: name, Slices: sliceRange(id), Once: true}
 		for e, err := range w.Events.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
 			if err == nil {
-				err = w.Add(ctx, tx, w.entry(e))
+				err = w.Add(ctx, tx, w.entry(envelope{Event: e}))
 			}
 			if err != nil {
 				return err

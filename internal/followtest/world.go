@@ -47,15 +47,17 @@ type world[T any] struct {
 	poll      time.Duration // as projection.Options.Poll
 
 	log     lines
-	breaks  atomic.Pointer[breakage[T]]  // of the transaction of one event, until OnError is asked
-	failed  atomic.Int64                 // handlers that failed at random
-	asked   atomic.Int64                 // about events that failed
-	blamed  atomic.Pointer[annals.Event] // the last of them
+	before  atomic.Pointer[map[Entry]bool] // what had its effect before the last reset, without stamps; nil: there was none
+	breaks  atomic.Pointer[breakage[T]]    // of the transaction of one event, until OnError is asked
+	failed  atomic.Int64                   // handlers that failed at random
+	asked   atomic.Int64                   // about events that failed
+	blamed  atomic.Pointer[annals.Event]   // the last of them
 	stamp   atomic.Int64
 	killed  atomic.Int64
 	mu      sync.Mutex
 	last    map[annals.PersistenceID]annals.SeqNr // that was written
 	handled []Entry                               // by handlers without a transaction
+	since   int64                                 // the last stamp before the last reset
 
 	written, skipped, doubled int
 }
@@ -253,8 +255,18 @@ func (w *world[T]) fails(s *unreliable[T]) bool {
 	return true
 }
 
-// entry is that of an event that is handled now.
-func (w *world[T]) entry(e annals.Event) Entry { return Entry{e.ID, e.SeqNr, w.stamp.Add(1)} }
+// entry is that of an event that is handled now. Its number is negative when Rebuilding is not what the entries before the last reset say.
+func (w *world[T]) entry(e envelope) Entry {
+	entry, rebuilt := Entry{ID: e.ID, SeqNr: e.SeqNr}, false
+	if before := w.before.Load(); before != nil {
+		rebuilt = (*before)[entry]
+	}
+	if e.Rebuilding != rebuilt && w.guarantee != atLeastOnce {
+		entry.SeqNr = -entry.SeqNr
+	}
+	entry.Stamp = w.stamp.Add(1)
+	return entry
+}
 
 type envelope = projection.Envelope[[]byte]
 
@@ -288,12 +300,12 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 			if b := w.breaks.Load(); b != nil && b.id == e.ID && b.number == e.SeqNr {
 				return b.by(ctx, tx)
 			}
-			return w.Add(ctx, tx, w.entry(e.Event))
+			return w.Add(ctx, tx, w.entry(e))
 		}, o)
 	case exactlyOnceGrouped:
 		return projection.ExactlyOnceGrouped(name, source, s, func(ctx context.Context, tx T, es []envelope) error {
 			for _, e := range es {
-				if err := w.Add(ctx, tx, w.entry(e.Event)); err != nil {
+				if err := w.Add(ctx, tx, w.entry(e)); err != nil {
 					return err
 				}
 			}
@@ -313,7 +325,7 @@ func (w *world[T]) runner(s *unreliable[T]) (*projection.Runner, error) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.handled = append(w.handled, w.entry(e.Event))
+		w.handled = append(w.handled, w.entry(e))
 		if w.fails(s) {
 			return errBroken
 		}
@@ -381,8 +393,12 @@ func (w *world[T]) compare(all []Entry) (faults []error) {
 	highest := map[annals.PersistenceID]annals.SeqNr{} // that was handled
 	times := map[Entry]int{}
 	for _, e := range all {
+		if e.SeqNr < 0 {
+			faults = append(faults, fmt.Errorf("%q: number %d was handed over with the wrong Rebuilding", e.ID, -e.SeqNr))
+			continue
+		}
 		gap, back := e.SeqNr > highest[e.ID]+1, e.SeqNr < highest[e.ID]
-		if w.guarantee == ofStates && back || w.guarantee != ofStates && gap {
+		if w.guarantee == ofStates && back && w.before.Load() == nil || w.guarantee != ofStates && gap {
 			faults = append(faults, fmt.Errorf("%q: number %d was handled after %d", e.ID, e.SeqNr, highest[e.ID]))
 		}
 		highest[e.ID] = max(highest[e.ID], e.SeqNr)
@@ -397,7 +413,7 @@ func (w *world[T]) compare(all []Entry) (faults []error) {
 			case t == 0 && w.guarantee == ofStates && n < last:
 			case t == 0:
 				w.skipped++
-			case t > 1 && w.guarantee != atLeastOnce:
+			case t > 1 && w.guarantee != atLeastOnce && w.before.Load() == nil:
 				w.doubled++
 			}
 		}

@@ -31,9 +31,16 @@ func Names(ctx context.Context, s annals.Store, names []string) ([]string, error
 	return all, nil
 }
 
-// Forget removes what projection keeps in s of an entity whose events are deleted: its offsets, and its entry among the parked entities. Runners
-// that are running then read the parked entities again.
+// PastName is the name under which a store keeps what projection had handled before it was reset.
+func PastName(projection string) string { return "annals.past|" + projection }
+
+// Forget removes what projection keeps in s of an entity whose events are deleted: its offsets, and its entry among the parked entities, also those
+// before a reset. Runners that are running then read the parked entities again.
 func Forget(ctx context.Context, s annals.Store, projection string, id annals.PersistenceID) error {
+	return errors.Join(forget(ctx, s, PastName(projection), id), forget(ctx, s, projection, id))
+}
+
+func forget(ctx context.Context, s annals.Store, projection string, id annals.PersistenceID) error {
 	if err := s.Offsets().Forget(ctx, projection, id); err != nil || !s.Capabilities().States {
 		return err
 	}

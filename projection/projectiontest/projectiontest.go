@@ -68,6 +68,17 @@ func CatchUp(t testing.TB, r *projection.Runner) {
 	}
 }
 
+// Reset takes the projection of r back to its beginning and calls CatchUp: each event that was handled before is handed over with
+// Envelope.Rebuilding. It calls CatchUp before, too, so that r has run.
+func Reset(t testing.TB, r *projection.Runner) {
+	t.Helper()
+	CatchUp(t, r)
+	if err := r.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+		t.Fatal(err)
+	}
+	CatchUp(t, r)
+}
+
 // Redeliver returns s, but so that a Runner which saves its position in it handles each event twice: of the saves of each range with events,
 // every other one fails. A handler of ExactlyOnce must write to its transaction only, which is undone with the save. A handler of AtLeastOnce
 // must not mind an event that it has handled before.

@@ -83,6 +83,32 @@ func TestRedeliverAtLeastOnce(t *testing.T) {
 	}
 }
 
+// After a Reset the events come again, with Rebuilding, and later ones without.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	journal := projectiontest.NewJournal(t, words)
+	store, rebuilt := memstore.New(), 0
+	r, err := projection.ExactlyOnce("p", journal.Source(), projectiontest.Redeliver(store), func(_ context.Context, tx memstore.Tx, e envelope) error {
+		mails, _ := tx.Value("mails").([]string)
+		if e.Rebuilding {
+			rebuilt++
+		} else {
+			tx.SetValue("mails", append(slices.Clone(mails), e.Value))
+		}
+		return nil
+	}, projection.Options{Ranges: 1, Logger: quiet.Logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal.Append("T|1", "a", "b")
+	projectiontest.Reset(t, r)
+	journal.Append("T|1", "c")
+	projectiontest.CatchUp(t, r)
+	if mails, _ := store.Value("mails").([]string); rebuilt != 4 || !slices.Equal(mails, []string{"a", "b", "c"}) {
+		t.Errorf("mails %v, and %d events were rebuilt; want a, b and c, and 2 events twice", mails, rebuilt)
+	}
+}
+
 // fatal is a testing.TB that notes the end of a test.
 type fatal struct {
 	testing.TB
