@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
-	github.com/annals-go/annals v0.0.0-20261122213809-28e88e687ec7
+	github.com/annals-go/annals v0.0.0-20261127185517-04396a66337f
 	github.com/google/uuid v1.6.0
 )
 

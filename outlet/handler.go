@@ -28,6 +28,9 @@ type Options[E any] struct {
 	// headers, such as a correlation id from the metadata of the event. An error fails the event as an error of the publisher does. nil
 	// changes nothing.
 	Edit func(e projection.Envelope[E], m *message.Message) error
+	// SkipRebuilding leaves out events with projection.Envelope.Rebuilding. false: after projection.Control.Reset the events that come again are
+	// published again, with the same UUIDs, which is why an outlet is reset as a rule.
+	SkipRebuilding bool
 }
 
 // Handler returns a handler for projection.AtLeastOnceGrouped which publishes the events of a group. topic names the topic of an event;
@@ -53,6 +56,9 @@ func Handler[E any](publisher message.Publisher, topic func(e projection.Envelop
 		newest := map[string]int{}               // topic to its last batch
 		placed := map[annals.PersistenceID]int{} // entity to the batch of its last message
 		for _, e := range es {
+			if e.Rebuilding && o.SkipRebuilding {
+				continue
+			}
 			name := topic(e)
 			if name == "" {
 				continue

@@ -139,6 +139,23 @@ func TestNothingToPublish(t *testing.T) {
 	}
 }
 
+// What is rebuilt is published, unless the option leaves it out.
+func TestRebuilding(t *testing.T) {
+	t.Parallel()
+	for skips, want := range map[bool][]string{false: {"Order|1 1", "Order|1 2"}, true: {"Order|1 2"}} {
+		var b broker
+		before := envelope("Order|1", 1, "orders")
+		before.Rebuilding = true
+		group := []projection.Envelope[annals.Payload]{before, envelope("Order|1", 2, "orders")}
+		if err := handler(t, &b, outlet.Options[annals.Payload]{SkipRebuilding: skips})(t.Context(), group); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.published(t, "orders"); !slices.Equal(got, want) {
+			t.Errorf("SkipRebuilding %t: published %v, want %v", skips, got, want)
+		}
+	}
+}
+
 // An error of the publisher is the handler's. It names the topic and shows no payload.
 func TestPublisherFails(t *testing.T) {
 	t.Parallel()
