@@ -6,7 +6,7 @@ COUNT ?= 5
 ROUNDS ?= 5
 FUZZTIME ?= 10s
 
-others = outlet internal/figures
+others = outlet internal/figures operate
 
 # Tests sync their files often, which takes little in memory.
 in_memory = export TMPDIR=$$(scripts/memory.sh);
@@ -43,8 +43,7 @@ check: lint race ## the checks that a change must pass: linters, and the tests u
 
 lint: ## gofmt, golangci-lint (pinned in tools/go.mod), which runs go vet too, and go vet for macOS and Windows
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
-	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
-	for m in $(others); do $(GO) -C $$m tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run ./... || exit 1; done
+	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && for m in . $(others); do (cd $$m && $$linter run ./...) || exit 1; done
 	for os in darwin windows; do for m in . $(others); do $(elsewhere) GOOS=$$os $(GO) -C $$m vet -gcflags=all='-dwarf=false -l -N' ./... || exit 1; done; done
 
 # go vet compiles what a package imports. Without optimizing, that takes a fifth of the time.

@@ -1,0 +1,159 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/annals-go/annals"
+)
+
+// Config says what a Command knows of the program. Only Stores is required.
+type Config struct {
+	Name   string         // of the command; "": annals
+	Stores annals.Openers // by the schemes of the URLs that the command takes
+
+	// Entities are the behaviors of the program. Of others the command shows the events and states as they are stored.
+	Entities []Entity
+	// Projections are names that "projection list" shows beside those that the store can list.
+	Projections []string
+	// HidePayloads shows no payload, state, metadata or text of a domain error. Without it the flag --hide-payloads and a non-empty environment variable
+	// ANNALS_HIDE_PAYLOADS do the same.
+	HidePayloads bool
+}
+
+// The environment variables.
+const (
+	storeEnv = "ANNALS_STORE"
+	hideEnv  = "ANNALS_HIDE_PAYLOADS"
+)
+
+// options are the flags of all commands.
+type options struct {
+	Config
+	store string
+	json  bool
+	hide  bool
+}
+
+// Command returns the command of c, to run or to add to another one. It has the context with which it is executed, and ends with it and with an
+// interrupt. Its commands print their errors themselves; ExitStatus is the exit status for the error of Execute. A Command may be executed once.
+func Command(c Config) *cobra.Command {
+	if c.Name == "" {
+		c.Name = "annals"
+	}
+	o := &options{Config: c}
+	root := o.group(&cobra.Command{Use: c.Name, Short: "Shows and checks what a store of Annals has",
+		Long: "Shows and checks what a store of Annals has.\n\n" + storeText(c.Stores)})
+	flags := root.PersistentFlags()
+	flags.StringVar(&o.store, "store", "", "URL of the store; the default is "+storeEnv)
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.BoolVar(&o.hide, "hide-payloads", false, "show no payloads, states and metadata; also with "+hideEnv)
+	const read, check, remove = "read", "check", "delete"
+	root.AddGroup(&cobra.Group{ID: read, Title: "What is stored:"}, &cobra.Group{ID: check, Title: "Projections and checks:"},
+		&cobra.Group{ID: remove, Title: "Delete; a dry run without --yes:"})
+	for group, commands := range map[string][]*cobra.Command{
+		read:   {o.idsCommand(), o.showCommand(), o.tailCommand()},
+		check:  {o.projectionCommand(), o.verifyCommand()},
+		remove: {o.forgetCommand(), o.pruneCommand()},
+	} {
+		for _, command := range commands {
+			command.GroupID = group
+			root.AddCommand(command)
+		}
+	}
+	return root
+}
+
+func storeText(stores annals.Openers) string {
+	return "The store is a URL, in --store or, better for one with a password, in the environment variable " + storeEnv + ".\nSchemes: " +
+		strings.Join(schemes(stores), ", ") + ". The exit status is 0 when all is well, 1 when something was found,\n2 when it was not reached in time, " +
+		"3 when the command is wrong, 4 when the store failed."
+}
+
+func schemes(stores annals.Openers) []string {
+	var all []string
+	for scheme := range stores {
+		all = append(all, scheme+":")
+	}
+	slices.Sort(all)
+	return all
+}
+
+// command makes c one of the commands, which run runs.
+func (o *options) command(c *cobra.Command, run func(c *call) error) *cobra.Command {
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.Args = cobra.ArbitraryArgs // counted by run, so that the error is printed like others
+	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		k := o.newCall(cmd, nil)
+		// The flags after the wrong one are not parsed.
+		k.json = k.json || slices.Contains(os.Args[1:], "--json")
+		return k.end(usage("%v", err))
+	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		k := o.newCall(cmd, args)
+		stop := k.begin()
+		defer stop()
+		err := run(k)
+		return k.end(errors.Join(err, k.close()))
+	}
+	return c
+}
+
+// group makes c a command that has only others.
+func (o *options) group(c *cobra.Command) *cobra.Command {
+	return o.command(c, func(k *call) error {
+		if len(k.args) > 0 {
+			return usage("there is no command %s", clean(k.args[0]))
+		}
+		if k.json {
+			return usage("name a command of %s", k.cmd.CommandPath())
+		}
+		return k.cmd.Help()
+	})
+}
+
+// The exit statuses.
+const (
+	well       = 0
+	found      = 1
+	notReached = 2
+	wrongUsage = 3
+	storeFails = 4
+)
+
+// ended is the error of a command that has printed what is wrong.
+type ended struct {
+	status  int
+	message string
+}
+
+func (e *ended) Error() string { return e.message }
+
+// ExitStatus is the exit status of a program for the error of a Command: 0 for nil, and 3 for an error of cobra.
+func ExitStatus(err error) int {
+	if err == nil {
+		return well
+	}
+	if e, ok := errors.AsType[*ended](err); ok {
+		return e.status
+	}
+	return wrongUsage
+}
+
+// failure is an error with an exit status and a diagnostic of its own.
+type failure struct {
+	status int
+	diagnostic
+}
+
+func (f *failure) Error() string { return f.Message }
+
+// usage is the error of a command that is wrong.
+func usage(format string, args ...any) error {
+	return &failure{wrongUsage, diagnostic{Code: "usage", Message: fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,75 @@
+package operate
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/annals-go/annals"
+)
+
+// mostIDs is the largest --limit.
+const mostIDs = 10_000
+
+type idsView struct {
+	IDs  []annals.PersistenceID `json:"ids"`
+	More bool                   `json:"more"` // there are ids after the last one
+}
+
+func (v idsView) print(w io.Writer) {
+	for _, id := range v.IDs {
+		fmt.Fprintln(w, name(string(id)))
+	}
+}
+
+func (o *options) idsCommand() *cobra.Command {
+	c := &cobra.Command{Use: "ids", Short: "List the ids of entities"}
+	kind := c.Flags().String("type", "", "only entities of this type")
+	after := c.Flags().String("after", "", "begin after this id")
+	limit := c.Flags().Int("limit", 100, fmt.Sprintf("at most so many, up to %d", mostIDs))
+	o.completeType(c)
+	return o.command(c, func(k *call) error {
+		switch {
+		case len(k.args) > 0:
+			return usage("ids takes no arguments")
+		case *limit < 1 || *limit > mostIDs:
+			return usage("--limit is 1 to %d", mostIDs)
+		}
+		s, err := k.store()
+		if err != nil {
+			return err
+		}
+		v := idsView{IDs: []annals.PersistenceID{}}
+		for id, err := range s.Query().IDs(k.ctx, *kind, annals.PersistenceID(*after)) {
+			if err != nil {
+				return err
+			}
+			if v.More = len(v.IDs) == *limit; v.More {
+				break
+			}
+			v.IDs = append(v.IDs, id)
+		}
+		k.view = v
+		switch last := len(v.IDs) - 1; {
+		case v.More:
+			args := []string{"ids", "--after", string(v.IDs[last])}
+			if *kind != "" {
+				args = append(args, "--type", *kind)
+			}
+			k.say("more", k.next(args...), "there are more ids")
+		case last >= 0:
+			k.say("end", k.next("show", string(v.IDs[0])), "these are all")
+		default:
+			k.say("nothing", "", "there are no such ids")
+		}
+		return nil
+	})
+}
+
+// completeType completes --type with the types that the program knows.
+func (o *options) completeType(c *cobra.Command) {
+	_ = c.RegisterFlagCompletionFunc("type", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return o.types(), cobra.ShellCompDirectiveNoFileComp
+	})
+}

@@ -1,0 +1,134 @@
+package operate
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/projection"
+)
+
+type parkedView struct {
+	Entities []projection.ParkedEntity `json:"entities"`
+	More     bool                      `json:"more"` // there are others after the last one
+}
+
+func (v parkedView) print(w io.Writer) {
+	for _, e := range v.Entities {
+		state := ""
+		switch {
+		case e.DiscardTo > 0:
+			state = fmt.Sprintf("; to be discarded up to %d", e.DiscardTo)
+		case e.Retry:
+			state = "; to be retried"
+		case e.LateTo > 0:
+			state = "; late, about to be handled"
+		}
+		fmt.Fprintf(w, "%s  from event %d of %s  since %s  %s%s\n", name(string(e.ID)), e.From, at(e.Time), e.Since.UTC().Format(time.RFC3339), fmt.Sprintf("failed retries: %d", e.Tries), state)
+		if e.Error != "" {
+			fmt.Fprintf(w, "    %s%s\n", named(e.Kind), name(e.Error))
+		}
+	}
+}
+
+func (o *options) parkedCommand() *cobra.Command {
+	c := &cobra.Command{Use: "parked NAME", Short: "List the parked entities: those with an event that could not be handled",
+		Long: "List the parked entities: those with an event that could not be handled. That event and the later ones of the entity wait. The exit status is 1 when\nthere are some."}
+	after := c.Flags().String("after", "", "begin after this id")
+	limit := c.Flags().Int("limit", 100, fmt.Sprintf("at most so many, up to %d", mostIDs))
+	return o.command(c, func(k *call) error {
+		if *limit < 1 || *limit > mostIDs {
+			return usage("--limit is 1 to %d", mostIDs)
+		}
+		control, err := k.alone()
+		if err != nil {
+			return err
+		}
+		v := parkedView{Entities: []projection.ParkedEntity{}}
+		for e, err := range control.Parked(k.ctx, annals.PersistenceID(*after)) {
+			if err != nil {
+				return err
+			}
+			if v.More = len(v.Entities) == *limit; v.More {
+				break
+			}
+			if k.hide {
+				e.Error = "" // it may hold a part of a payload
+			}
+			v.Entities = append(v.Entities, e)
+		}
+		k.view = v
+		if len(v.Entities) == 0 {
+			k.say("nothing", "", "no entity is parked")
+			return nil
+		}
+		last := v.Entities[len(v.Entities)-1]
+		if v.More {
+			k.say("more", k.next("projection", "parked", k.args[0], "--after", string(last.ID)), "there are more parked entities")
+		}
+		k.find("parked", k.next("projection", "retry", k.args[0], string(last.ID)), "when the cause is mended, retry; discard leaves the events out for good")
+		return nil
+	})
+}
+
+func (o *options) retryCommand() *cobra.Command {
+	c := &cobra.Command{Use: "retry NAME ID…", Short: "Have the waiting events of parked entities handled"}
+	all := c.Flags().Bool("all", false, "of all parked entities")
+	return o.command(c, func(k *call) error {
+		if len(k.args) < 2 && !*all || len(k.args) > 1 && *all {
+			return usage("retry takes a projection, and ids or --all")
+		}
+		control, err := k.control()
+		if err != nil {
+			return err
+		}
+		var ids []annals.PersistenceID
+		for _, id := range k.args[1:] {
+			ids = append(ids, annals.PersistenceID(id))
+		}
+		if err := control.Retry(k.ctx, ids...); err != nil {
+			return err
+		}
+		k.view = done{k.args[0], true, "a retry is ordered: a runner carries it out within seconds"}
+		k.say("next", k.next("projection", "parked", k.args[0]), "see what is still parked")
+		return nil
+	})
+}
+
+func (o *options) discardCommand() *cobra.Command {
+	c := &cobra.Command{Use: "discard NAME ID", Short: "Leave out waiting events of a parked entity for good; a dry run without --yes"}
+	to := c.Flags().String("to", "", "the last number that is left out, or \"all\"; those after it are handled")
+	yes := c.Flags().Bool("yes", false, "do it")
+	return o.command(c, func(k *call) error {
+		if len(k.args) != 2 {
+			return usage("discard takes a projection and an id")
+		}
+		last, what := annals.MaxSeqNr, "all waiting events"
+		if *to != "all" {
+			n, err := strconv.ParseInt(*to, 10, 64)
+			if err != nil || n < 1 {
+				return usage("--to is the number of an event, or all")
+			}
+			last, what = annals.SeqNr(n), fmt.Sprintf("the waiting events up to number %d", n)
+		}
+		control, err := k.control()
+		if err != nil {
+			return err
+		}
+		what += " of " + name(k.args[1])
+		if !*yes {
+			k.view = done{k.args[0], false, "would leave out " + what}
+			k.say("dry-run", k.next("projection", "discard", k.args[0], k.args[1], "--to", *to, "--yes"), "nothing was changed")
+			return nil
+		}
+		if err := control.Discard(k.ctx, annals.PersistenceID(k.args[1]), last); err != nil {
+			return err
+		}
+		k.view = done{k.args[0], true, "leaves out " + what + ": a runner carries this out within seconds"}
+		return nil
+	})
+}

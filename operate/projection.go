@@ -1,0 +1,314 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/projection"
+)
+
+func (o *options) projectionCommand() *cobra.Command {
+	c := o.group(&cobra.Command{Use: "projection", Aliases: []string{"projections"}, Short: "Show and control projections",
+		Long: "Show and control projections, in whatever processes they run. The store is that of their positions."})
+	c.AddCommand(o.listCommand(), o.statusCommand(), o.awaitCommand(), o.pauseCommand(), o.resumeCommand(), o.resetCommand(), o.parkedCommand(),
+		o.retryCommand(), o.discardCommand())
+	for _, sub := range c.Commands() {
+		sub.ValidArgs = o.Projections
+	}
+	return c
+}
+
+// done says what a command did, or would do.
+type done struct {
+	Projection string `json:"projection"`
+	Done       bool   `json:"done"` // false: a dry run
+	What       string `json:"what"`
+}
+
+func (d done) print(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", name(d.Projection), d.What) }
+
+// control returns the Control of the projection that the first argument names.
+func (k *call) control() (*projection.Control, error) {
+	if len(k.args) == 0 || k.args[0] == "" {
+		return nil, usage("name a projection")
+	}
+	s, err := k.store()
+	if err != nil {
+		return nil, err
+	}
+	return projection.NewControl(s, k.args[0]), nil
+}
+
+// source opens the store of the events, which is that of the positions if address is empty.
+func (k *call) source(address string) (annals.Store, error) {
+	if address == "" {
+		return k.opened[0], nil
+	}
+	return k.open(address)
+}
+
+func sourceFlag(c *cobra.Command) *string {
+	return c.Flags().String("source", "", "URL of the store of the events, if that is another one")
+}
+
+type namesView struct {
+	Names []string `json:"names"`
+	All   bool     `json:"all"` // the store listed them; otherwise the program knows only these
+}
+
+func (v namesView) print(w io.Writer) {
+	for _, n := range v.Names {
+		fmt.Fprintln(w, name(n))
+	}
+}
+
+func (o *options) listCommand() *cobra.Command {
+	return o.command(&cobra.Command{Use: "list", Short: "List the projections that have been run"}, func(k *call) error {
+		if len(k.args) > 0 {
+			return usage("list takes no arguments")
+		}
+		s, err := k.store()
+		if err != nil {
+			return err
+		}
+		names, err := projection.Names(k.ctx, s)
+		if err != nil && (!errors.Is(err, annals.ErrUnsupported) || len(k.Projections) == 0) {
+			return err
+		}
+		if err != nil {
+			k.say("unsupported", "", "the store cannot list projections: these are the ones that the program knows")
+		}
+		for _, known := range k.Projections {
+			if !slices.Contains(names, known) {
+				names = append(names, known)
+			}
+		}
+		k.view = namesView{append([]string{}, names...), err == nil}
+		if len(names) == 0 {
+			k.say("nothing", "", "no projection has been run in this store")
+		} else {
+			k.say("next", k.next(append([]string{"projection", "status"}, names...)...), "how far they are")
+		}
+		return nil
+	})
+}
+
+// statusView is the status of projections. Durations are nanoseconds.
+type statusView struct {
+	Projections []projection.Status `json:"projections"`
+}
+
+func (o *options) statusCommand() *cobra.Command {
+	c := &cobra.Command{Use: "status NAME…", Short: "Show how far projections are, and what holds them up",
+		Long: "Show how far projections are, and what holds them up. The exit status is 1 when entities are parked, or a range is not handled."}
+	source := sourceFlag(c)
+	return o.command(c, func(k *call) error {
+		if len(k.args) == 0 {
+			return usage("name a projection; projection list lists them")
+		}
+		s, err := k.store()
+		if err != nil {
+			return err
+		}
+		events, err := k.source(*source)
+		if err != nil {
+			return err
+		}
+		v := statusView{Projections: []projection.Status{}}
+		for _, n := range k.args {
+			status, err := projection.NewControl(s, n).Status(k.ctx, events)
+			if err != nil {
+				return err
+			}
+			if k.hide {
+				for i := range status.Ranges {
+					status.Ranges[i].Cause = "" // it may hold a part of a payload
+				}
+			}
+			v.Projections = append(v.Projections, status)
+			k.judge(status)
+		}
+		k.view = v
+		return nil
+	})
+}
+
+// judge says what an operator should know of s.
+func (k *call) judge(s projection.Status) {
+	if len(s.Ranges) == 0 {
+		k.find("never-run", "", "%s has not been run in this store", name(s.Name))
+		return
+	}
+	if s.Paused {
+		k.say("paused", k.next("projection", "resume", s.Name), "%s is paused", name(s.Name))
+	}
+	for _, r := range s.Ranges {
+		switch {
+		case r.Hangs:
+			k.find("hangs", "", "%s: the handler of slices %s does not return: look at the process %s", name(s.Name), r.Slices, name(r.Runner))
+		case !r.StuckSince.IsZero():
+			k.find("stuck", "", "%s: slices %s do not go on since %s; steps repeated: %d, the last because of %s", name(s.Name), r.Slices, at(r.StuckSince), r.Repeats, name(r.Cause))
+		case r.Runner == "" && !s.Paused:
+			k.find("nobody", "", "%s: nobody handles slices %s: is a runner running?", name(s.Name), r.Slices)
+		}
+		if r.Warning != "" {
+			k.find("warning", "", "%s: slices %s: %s", name(s.Name), r.Slices, name(r.Warning))
+		}
+	}
+	if s.Parked > 0 {
+		k.find("parked", k.next("projection", "parked", s.Name), "%s: %d parked: their events wait", name(s.Name), s.Parked)
+	}
+	if s.Late > 0 {
+		k.say("late", "", "%s: %s became visible later than the store promises, the last at %s, and were handled", name(s.Name), count(s.Late, "event"), at(s.LateAt))
+	}
+}
+
+func (v statusView) print(w io.Writer) {
+	for _, s := range v.Projections {
+		what, more := "events", ""
+		if s.States {
+			what = "states"
+		}
+		if s.Type != "" {
+			more += " of " + name(s.Type)
+		}
+		if s.Tag != "" {
+			more += " with tag " + name(s.Tag)
+		}
+		least := ""
+		if s.LagAtLeast {
+			least = "≥ "
+		}
+		fmt.Fprintf(w, "%s follows %s%s\n", name(s.Name), what, more)
+		fmt.Fprintf(w, "lag: %s%d %s, the oldest waits %s; parked: %d\n", least, s.Lag, what, s.LagTime.Round(time.Millisecond), s.Parked)
+		for _, r := range s.Ranges {
+			runner := r.Runner
+			if runner == "" {
+				runner = "nobody"
+			}
+			fmt.Fprintf(w, "  slices %-9s  by %s  lag %d, %s  through %s\n", r.Slices, name(runner), r.Lag, r.LagTime.Round(time.Millisecond), at(r.Through.Time))
+		}
+	}
+}
+
+func (o *options) awaitCommand() *cobra.Command {
+	c := &cobra.Command{Use: "await NAME ID N", Short: "Wait until a projection has handled an event",
+		Long: "Wait until a projection has handled the event N of an entity. The exit status is 0 then, and 2 when it has not in time."}
+	source := sourceFlag(c)
+	timeout := c.Flags().Duration("timeout", 30*time.Second, "wait no longer")
+	return o.command(c, func(k *call) error {
+		if len(k.args) != 3 {
+			return usage("await takes the name of a projection, the id of an entity and a number")
+		}
+		n, err := strconv.ParseInt(k.args[2], 10, 64)
+		if err != nil || n < 1 {
+			return usage("%s is not the number of an event", name(k.args[2]))
+		}
+		control, err := k.control()
+		if err != nil {
+			return err
+		}
+		events, err := k.source(*source)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(k.ctx, *timeout)
+		defer cancel()
+		err = control.Await(ctx, events, annals.PersistenceID(k.args[1]), annals.SeqNr(n))
+		switch {
+		case errors.Is(err, projection.ErrParked):
+			return &failure{notReached, diagnostic{"parked", plain(err), k.next("projection", "parked", k.args[0])}}
+		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return &failure{notReached, diagnostic{"timeout", fmt.Sprintf("not handled within %s", *timeout), k.next("projection", "status", k.args[0])}}
+		case err != nil:
+			return err
+		}
+		k.view = done{k.args[0], true, fmt.Sprintf("has handled event %d of %s", n, name(k.args[1]))}
+		return nil
+	})
+}
+
+func (o *options) pauseCommand() *cobra.Command {
+	c := &cobra.Command{Use: "pause NAME", Short: "Stop a projection until it is resumed"}
+	timeout := c.Flags().Duration("timeout", time.Minute, "wait no longer for its runners")
+	return o.command(c, func(k *call) error {
+		control, err := k.alone()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(k.ctx, *timeout)
+		defer cancel()
+		err = control.Pause(ctx)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return &failure{notReached, diagnostic{"timeout", "it is paused, but runners still handle events: " + plain(err), k.next("projection", "status", k.args[0])}}
+		}
+		if err != nil {
+			return err
+		}
+		k.view = done{k.args[0], true, "paused: no runner handles events"}
+		k.say("paused", k.next("projection", "resume", k.args[0]), "it stays paused until it is resumed")
+		return nil
+	})
+}
+
+// alone is control for a command without further arguments.
+func (k *call) alone() (*projection.Control, error) {
+	if len(k.args) > 1 {
+		return nil, usage("name one projection")
+	}
+	return k.control()
+}
+
+func (o *options) resumeCommand() *cobra.Command {
+	return o.command(&cobra.Command{Use: "resume NAME", Short: "End a pause"}, func(k *call) error {
+		control, err := k.alone()
+		if err != nil {
+			return err
+		}
+		if err := control.Resume(k.ctx); err != nil {
+			return err
+		}
+		k.view = done{k.args[0], true, "resumed"}
+		return nil
+	})
+}
+
+func (o *options) resetCommand() *cobra.Command {
+	c := &cobra.Command{Use: "reset NAME", Short: "Have a projection handle events again; a dry run without --yes",
+		Long: "Have a projection handle events again, from the first one or from --to. Its read model is not emptied: pause the projection, empty the read model,\nreset and resume it."}
+	to := c.Flags().String("to", "0", "the events stored at or after this time (RFC 3339), or so long ago; 0 is all")
+	yes := c.Flags().Bool("yes", false, "do it")
+	return o.command(c, func(k *call) error {
+		from, err := since(*to)
+		if err != nil {
+			return err
+		}
+		control, err := k.alone()
+		if err != nil {
+			return err
+		}
+		what := "all events"
+		if !from.IsZero() {
+			what = "the events since " + at(from)
+		}
+		if !*yes {
+			k.view = done{k.args[0], false, "would handle " + what + " again"}
+			k.say("dry-run", k.next("projection", "reset", k.args[0], "--to", *to, "--yes"), "nothing was changed")
+			return nil
+		}
+		if err := control.Reset(k.ctx, annals.Offset{Time: from}); err != nil {
+			k.say("paused", k.next("projection", "resume", k.args[0]), "the projection may be paused: reset it again, or resume it")
+			return err
+		}
+		k.view = done{k.args[0], true, "handles " + what + " again"}
+		return nil
+	})
+}

@@ -1,0 +1,113 @@
+package operate_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/operate"
+	"github.com/annals-go/annals/projection"
+)
+
+// await waits for an event that is handled later, and pause and resume stop and start a runner.
+func TestProjectionWhileItRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		metered(t, s, "a", 3)
+		handled := 0
+		source := projection.Source[added]{Store: s, Type: "Meter", Codec: meter.Events}
+		r, err := projection.AtLeastOnce("sums", source, s, func(context.Context, projection.Envelope[added]) error { handled++; return nil }, projection.Options{Ranges: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		expect := func(status int, text string, args ...string) {
+			t.Helper()
+			if o := run(t, config(s), append([]string{"projection"}, args...)...); o.status != status || !strings.Contains(o.text+o.errors, text) {
+				t.Errorf("%s: %+v", args, o)
+			}
+		}
+		expect(0, "has handled event 3", "await", "sums", "Meter|a", "3")
+		expect(0, "lag: 0 events", "status", "sums")
+		expect(0, "no runner", "pause", "sums")
+		metered(t, s, "b", 2)
+		time.Sleep(time.Minute)
+		expect(2, "not handled within 10s", "await", "sums", "Meter|b", "2", "--timeout", "10s")
+		expect(0, "lag: 2 events, the oldest waits 1m10s", "status", "sums")
+		expect(0, "resumed", "resume", "sums")
+		expect(0, "has handled event 2", "await", "sums", "Meter|b", "2")
+		expect(0, "would handle all", "reset", "sums")
+		expect(0, "handles all", "reset", "sums", "--yes")
+		expect(0, "has handled event 3", "await", "sums", "Meter|a", "3")
+		if stop(); <-ended != nil || handled != 10 {
+			t.Errorf("handled %d", handled)
+		}
+		expect(1, "nobody", "status", "sums")
+	})
+}
+
+// tail shows what is there, then what comes, until it is interrupted.
+func TestTailFollows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		metered(t, s, "old", 1)
+		time.Sleep(time.Hour)
+		metered(t, s, "a", 2)
+		limited(t, s, "none")
+		r, w := io.Pipe()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() {
+			c := operate.Command(config(s))
+			c.SetOut(w)
+			c.SetArgs([]string{"--store", "mem:", "tail", "-f", "--type", "Meter"})
+			ended <- operate.ExitStatus(c.ExecuteContext(ctx))
+		}()
+		next := func(want string) {
+			t.Helper()
+			b := make([]byte, 1000)
+			n, err := r.Read(b)
+			if err != nil || !strings.HasPrefix(string(b[:n]), want) {
+				t.Errorf("%q, %v, want %q", b[:n], err, want)
+			}
+		}
+		next("Meter|a  1  ")
+		next("Meter|a  2  ")
+		metered(t, s, "b", 1)
+		next("Meter|b  1  ")
+		if stop(); <-ended != 0 {
+			t.Error("an interrupt is a failure")
+		}
+	})
+}
+
+// A store that cannot list projections: the names that the program knows are listed, with a word about it.
+func TestNamesOfTheProgram(t *testing.T) {
+	t.Parallel()
+	c := config(blind{memstore.New()})
+	if o := run(t, c, "--json", "projection", "list"); o.status != 4 || !strings.Contains(o.text, `"code":"unsupported"`) {
+		t.Errorf("%+v", o)
+	}
+	c.Projections = []string{"sums"}
+	if o := run(t, c, "projection", "list"); o.status != 0 || !strings.Contains(o.text, "sums\nthe store cannot list projections") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// blind is a store that cannot list ids.
+type blind struct{ annals.Store }
+
+func (b blind) Capabilities() annals.Capabilities {
+	c := b.Store.Capabilities()
+	c.IDQueries = false
+	return c
+}

@@ -1,0 +1,285 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/annals-go/annals"
+)
+
+// mostEvents is the largest --limit of show.
+const mostEvents = 1000
+
+// showing is what show was asked for.
+type showing struct {
+	k      *call
+	store  annals.Store
+	caps   annals.Capabilities
+	id     annals.PersistenceID
+	entity Entity // nil: not known
+	named  string // the id that the program has
+	shower
+	after annals.SeqNr
+	limit int
+}
+
+func (o *options) showCommand() *cobra.Command {
+	c := &cobra.Command{Use: "show ID", Short: "Show what happened to an entity",
+		Long: "Show the events of an entity in pages, with its newest state; with --at one event and the state after it.\n\n" +
+			"The states, and what --try answers, need a program that has the behavior."}
+	f := c.Flags()
+	after := f.Int64("after", 0, "begin after this number")
+	limit := f.Int("limit", 100, fmt.Sprintf("at most so many events, up to %d", mostEvents))
+	moment := f.String("at", "", "the state after this number, or at this time (RFC 3339)")
+	diff := f.Bool("diff", false, "with --at N: what the event changed")
+	raw := f.Bool("raw", false, "payloads as they are stored, in hexadecimal")
+	try := f.String("try", "", "what Decide answers to this command, a JSON, at --at or now; nothing is written")
+	return o.command(c, func(k *call) error {
+		switch {
+		case len(k.args) != 1 || k.args[0] == "":
+			return usage("show takes one id")
+		case *limit < 1 || *limit > mostEvents:
+			return usage("--limit is 1 to %d", mostEvents)
+		case *after < 0:
+			return usage("--after is a number of an event")
+		case *diff && *moment == "":
+			return usage("--diff needs --at")
+		}
+		m, err := parseMoment(*moment)
+		if err != nil {
+			return err
+		}
+		if *diff && m.number == nil {
+			return usage("--diff needs the number of an event in --at")
+		}
+		s, err := k.store()
+		if err != nil {
+			return err
+		}
+		w := showing{k: k, store: s, caps: s.Capabilities(), id: annals.PersistenceID(k.args[0]), shower: shower{hide: k.hide, raw: *raw},
+			after: annals.SeqNr(*after), limit: *limit}
+		w.entity, w.named = k.entity(w.id)
+		if *moment == "" && *try == "" {
+			return w.page()
+		}
+		w.whole = true
+		return w.moment(m, *diff, *try)
+	})
+}
+
+// parseMoment reads --at.
+func parseMoment(text string) (moment, error) {
+	if text == "" {
+		return moment{}, nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+		number := annals.SeqNr(n)
+		return moment{number: &number}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return moment{}, usage("--at is the number of an event, or a time such as 2026-11-27T18:00:00Z")
+	}
+	return moment{time: t}, nil
+}
+
+// page shows a page of events, and the newest state.
+func (w *showing) page() error {
+	v := &entityView{ID: w.id, Kind: "unknown", Events: []eventView{}}
+	if w.entity != nil {
+		v.Kind = w.entity.kind()
+	}
+	if err := w.stored(v); err != nil {
+		return err
+	}
+	if w.caps.Events {
+		if err := w.events(v); err != nil {
+			return err
+		}
+	}
+	w.k.view = v
+	w.newest(v)
+	w.ends(v)
+	return nil
+}
+
+// stored finds the durable state and the newest snapshot.
+func (w *showing) stored(v *entityView) error {
+	ctx := w.k.ctx
+	if w.caps.States {
+		s, ok, err := w.store.States().Get(ctx, w.id)
+		if err != nil {
+			return err
+		}
+		if v.Revision, v.Deleted = s.Revision, s.Revision > 0 && !ok; ok {
+			v.State = &stateView{Number: s.Revision, Time: at(s.Time), Payload: w.show(s.Payload, w.decodes(false)), Tags: s.Tags, Metadata: w.metadata(s.Metadata)}
+		}
+	}
+	if w.caps.Snapshots {
+		s, ok, err := w.store.Snapshots().Latest(ctx, w.id, annals.SnapshotCriteria{})
+		if err != nil {
+			return err
+		}
+		if ok {
+			v.Snapshot = &snapshotView{s.SeqNr, at(s.Time), s.Manifest, len(s.Data)}
+		}
+	}
+	return nil
+}
+
+// events reads a page of events.
+func (w *showing) events(v *entityView) (err error) {
+	if v.Last, err = w.store.Journal().LastSeqNr(w.k.ctx, w.id); err != nil || v.Last <= w.after {
+		return err
+	}
+	for e, err := range w.store.Journal().Replay(w.k.ctx, w.id, w.after+1, annals.MaxSeqNr) {
+		if err != nil {
+			return err
+		}
+		if v.More = len(v.Events) == w.limit; v.More {
+			break
+		}
+		v.Events = append(v.Events, w.event(e))
+	}
+	return nil
+}
+
+func (w *showing) event(e annals.Event) eventView { return viewOf(e, w.shower, w.decodes(true)) }
+
+// decodes is how the behavior decodes events or states; nil when it is not known.
+func (w *showing) decodes(events bool) func(annals.Payload) (any, error) {
+	switch {
+	case w.entity == nil:
+		return nil
+	case events:
+		return w.entity.event
+	}
+	return w.entity.state
+}
+
+// newest adds the state of an event-sourced entity.
+func (w *showing) newest(v *entityView) {
+	if w.entity == nil || v.State != nil || v.Last == 0 {
+		return
+	}
+	p, n, err := w.entity.load(w.k.ctx, w.store, w.named, moment{})
+	if err != nil {
+		w.k.say(codeOf(err), "", "the behavior cannot load its state: %s", plain(err))
+		return
+	}
+	v.State = &stateView{Number: n, Payload: w.show(p, w.decodes(false))}
+}
+
+// ends says what to do next.
+func (w *showing) ends(v *entityView) {
+	k, id := w.k, string(w.id)
+	switch n := len(v.Events); {
+	case v.Last == 0 && v.Revision == 0:
+		k.say("nothing", k.next("ids"), "the store has nothing of this id")
+	case v.More:
+		k.say("more", k.next("show", id, "--after", fmt.Sprint(v.Events[n-1].Number)), "the last number is %d", v.Last)
+	case n == 0 && v.Last > w.after:
+		k.say("deleted", "", "the events up to number %d are deleted", v.Last)
+	case n > 0 && w.entity != nil:
+		k.say("end", k.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number), "--diff"), "these are all events")
+	case n > 0:
+		k.say("end", k.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number)), "these are all events")
+	case w.id.Type() != "":
+		k.say("end", k.next("ids", "--type", w.id.Type(), "--after", id), "it has no events")
+	}
+	if len(v.Events) > 0 && v.Events[0].Number > w.after+1 {
+		k.say("deleted", "", "there are no events before number %d: they are deleted, or the numbers were left unused", v.Events[0].Number)
+	}
+}
+
+// moment shows one event and the state after it, and what Decide answers then.
+func (w *showing) moment(m moment, diff bool, try string) error {
+	v := &momentView{ID: w.id}
+	if m.number != nil && w.caps.Events && *m.number > 0 {
+		for e, err := range w.store.Journal().Replay(w.k.ctx, w.id, *m.number, *m.number) {
+			if err != nil {
+				return err
+			}
+			shown := w.event(e)
+			v.Event = &shown
+		}
+	}
+	switch known := w.entity != nil; {
+	case !known && m.number != nil && !diff && try == "":
+		if v.Event == nil {
+			return usage("there is no event %d", *m.number)
+		}
+		w.k.view = v
+		return nil
+	case !known:
+		return &failure{storeFails, diagnostic{Code: "unsupported", Message: "this program does not know the behavior of the entity: its states and decisions need the program that has it",
+			Next: w.k.next("show", string(w.id))}}
+	}
+	if err := w.then(v, m, diff); err != nil {
+		return err
+	}
+	if try != "" {
+		if err := w.decides(v, m, try); err != nil {
+			return err
+		}
+	}
+	w.k.view = v
+	if m.number != nil && v.Number == *m.number {
+		w.k.say("next", w.k.next("show", string(w.id), "--after", fmt.Sprint(v.Number)), "the events after it")
+	}
+	return nil
+}
+
+// then loads the state at m, and with diff what was different before its event.
+func (w *showing) then(v *momentView, m moment, diff bool) error {
+	p, n, err := w.entity.load(w.k.ctx, w.store, w.named, m)
+	if errors.Is(err, annals.ErrInvalid) {
+		return &failure{wrongUsage, diagnostic{"invalid", plain(err), w.k.next("show", string(w.id))}}
+	}
+	if err != nil {
+		return err
+	}
+	v.Number, v.State = n, w.show(p, w.decodes(false))
+	if !diff {
+		return nil
+	}
+	if n == 0 {
+		return usage("--diff needs the number of an event in --at")
+	}
+	before := n - 1
+	q, _, err := w.entity.load(w.k.ctx, w.store, w.named, moment{number: &before})
+	if err != nil {
+		return err
+	}
+	v.Diff = []difference{}
+	if then := w.show(q, w.decodes(false)); !w.hide {
+		v.Diff = append(v.Diff, differences(then.Value, v.State.Value)...)
+	}
+	return nil
+}
+
+// decides asks Decide.
+func (w *showing) decides(v *momentView, m moment, try string) error {
+	t, err := w.entity.try(w.k.ctx, w.store, w.named, m, try)
+	if err != nil {
+		return err
+	}
+	v.Try = &tryView{At: t.number, Deletes: t.deleted, Events: []*shown{}}
+	if t.rejected != nil {
+		v.Try.Rejected = fmt.Sprintf("an error of type %T", t.rejected)
+		if !w.hide {
+			v.Try.Rejected = t.rejected.Error()
+		}
+	}
+	for _, p := range t.events {
+		v.Try.Events = append(v.Try.Events, w.show(p, w.entity.event))
+	}
+	if t.state != nil {
+		v.Try.State = w.show(*t.state, w.entity.state)
+	}
+	return nil
+}

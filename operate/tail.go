@@ -1,0 +1,80 @@
+package operate
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/query"
+)
+
+func (v eventView) print(w io.Writer) { v.line(w, name(string(v.ID))+"  ") }
+
+func (o *options) tailCommand() *cobra.Command {
+	c := &cobra.Command{Use: "tail", Short: "Show the newest events of all entities",
+		Long: "Show the newest events, in the order in which the store shows them; with --follow new ones as they come.\n\nWith --json each event is a line of its own."}
+	f := c.Flags()
+	follow := f.BoolP("follow", "f", false, "go on with new events until it is interrupted")
+	kind := f.String("type", "", "only entities of this type")
+	tag := f.String("tag", "", "only events with this tag")
+	after := f.String("after", "10m", "begin so long ago, or after this time (RFC 3339); 0 is the first event")
+	limit := f.Int("limit", 0, "end after so many events; 0 is no limit")
+	raw := f.Bool("raw", false, "payloads as they are stored, in hexadecimal")
+	o.completeType(c)
+	return o.command(c, func(k *call) error {
+		switch {
+		case len(k.args) > 0:
+			return usage("tail takes no arguments")
+		case *limit < 0:
+			return usage("--limit is 0 or more")
+		}
+		from, err := since(*after)
+		if err != nil {
+			return err
+		}
+		s, err := k.store()
+		if err != nil {
+			return err
+		}
+		filter := annals.Filter{Type: *kind, Tag: *tag, After: annals.Offset{Time: from}, Limit: *limit}
+		err = k.follow(s, filter, query.Options{Current: !*follow}, shower{hide: k.hide, raw: *raw})
+		if *follow && k.ctx.Err() != nil {
+			return nil // an interrupt is how it ends
+		}
+		return err
+	})
+}
+
+// follow prints the events that fit f.
+func (k *call) follow(s annals.Store, f annals.Filter, o query.Options, w shower) error {
+	for e, err := range query.Events(k.ctx, s, f, o) {
+		if err != nil {
+			return err
+		}
+		var decode func(annals.Payload) (any, error)
+		if known, _ := k.entity(e.ID); known != nil {
+			decode = known.event
+		}
+		if err := k.emit(viewOf(e, w, decode)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// since reads a time, or how long ago it was; 0 is the zero time.
+func since(text string) (time.Time, error) {
+	if text == "0" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return time.Now().Add(-ago), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, usage("%s is neither a time such as 2026-11-27T18:00:00Z nor a duration such as 90m", name(text))
+	}
+	return t, nil
+}

@@ -1,0 +1,149 @@
+package operate_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/operate"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+type verified struct {
+	Checked  int
+	Complete bool
+	Last     annals.PersistenceID
+	Findings []struct {
+		ID    annals.PersistenceID
+		Code  string
+		Means string
+	}
+}
+
+func verify(t *testing.T, o output) (verified, []string) {
+	t.Helper()
+	e, _ := parsed(t, o)
+	var v verified
+	if err := json.Unmarshal(*e.Data, &v); err != nil {
+		t.Fatal(err)
+	}
+	var next []string
+	for _, d := range *e.Diagnostics {
+		next = append(next, d.Next)
+	}
+	return v, next
+}
+
+// A lost row is found, and the command says what it means and how to see it.
+func TestVerifyFindsLostEvents(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/lost.db"
+	s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for _, id := range []string{"a", "b", "c"} {
+		metered(t, s, id, 3)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM event_journal WHERE persistence_id = 'Meter|b' AND seq_nr = 2"); err != nil {
+		t.Fatal(err)
+	}
+	c := operate.Config{Stores: annals.Openers{"sqlite": sqlitestore.Options{}.OpenURL}}
+	for _, args := range []string{"", "--type Meter", "--since 1h", "--since " + began.UTC().Format(time.RFC3339), "--rate 100000", "--after Meter|a"} {
+		o := runWith(t.Context(), c, append([]string{"--json", "verify", "--store", "sqlite:" + path}, strings.Fields(args)...)...)
+		v, next := verify(t, o)
+		if o.status != 1 || len(v.Findings) != 1 || v.Findings[0].ID != "Meter|b" || v.Findings[0].Code != "corrupt" || v.Findings[0].Means == "" || !v.Complete || next[0] != "annals show 'Meter|b'" {
+			t.Errorf("%q: %s", args, o.text)
+		}
+	}
+	if o := runWith(t.Context(), c, "verify", "--store", "sqlite:"+path, "Meter|a", "Meter|c"); o.status != 0 {
+		t.Errorf("the others: %+v", o)
+	}
+	if o := runWith(t.Context(), c, "ids", "--store", "sqlite:"+path+"x"); o.status != 0 && o.status != 4 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// A run that is interrupted says how to go on, and keeps to its rate.
+func TestVerifyGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		for i := range 10 {
+			metered(t, s, fmt.Sprint(i), 1)
+		}
+		checked := 0
+		args := []string{"verify", "--type", "Meter", "--rate", "2"}
+		for range 4 {
+			ctx, cancel := context.WithTimeout(t.Context(), 1400*time.Millisecond)
+			began := time.Now()
+			o := runWith(ctx, config(s), append([]string{"--store", "mem:", "--json"}, args...)...)
+			cancel()
+			v, next := verify(t, o)
+			if v.Complete != (o.status == 0) || !v.Complete && o.status != 2 {
+				t.Fatalf("status %d: %s", o.status, o.text)
+			}
+			if checked += v.Checked; v.Complete {
+				break
+			}
+			if v.Checked != 3 || time.Since(began) != 1400*time.Millisecond {
+				t.Errorf("%d in %s", v.Checked, time.Since(began))
+			}
+			args = append([]string{"verify", "--rate", "2"}, strings.Fields(strings.ReplaceAll(strings.TrimPrefix(next[0], "annals verify"), "'", ""))...)
+		}
+		if checked != 10 {
+			t.Errorf("checked %d", checked)
+		}
+	})
+}
+
+// Forgetting takes two runs, and a dry run of each changes nothing.
+func TestForgetInTwoRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		metered(t, s, "a", 3)
+		last := func() annals.SeqNr {
+			n, err := s.Journal().LastSeqNr(t.Context(), "Meter|a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		for i, c := range []struct {
+			code string
+			want annals.SeqNr
+			args []string
+		}{
+			{"dry-run", 3, nil},
+			{"waiting", 4, []string{"--yes"}},
+			{"waiting", 4, []string{"--yes"}},
+			{"dry-run", 4, nil},
+			{"", 0, []string{"--yes"}},
+		} {
+			if i == 3 {
+				time.Sleep(16 * time.Minute)
+			}
+			o := run(t, config(s), append([]string{"forget", "Meter|a", "--json"}, c.args...)...)
+			if _, code := parsed(t, o); o.status != 0 || code != c.code || last() != c.want {
+				t.Errorf("run %d: last number %d, want %d: %s", i, last(), c.want, o.text)
+			}
+		}
+	})
+}
