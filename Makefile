@@ -33,7 +33,7 @@ servers: ## install the database servers that tests start: PostgreSQL with PgBou
 	@scripts/servers.sh
 
 # Left out on other versions, and part of make test: tests of hosts and of networks, which say the same of each server.
-unversioned = ^Test(Projections|Turns|Rules|TwoRuntimes|Hosts|Handlers|Accounts|Deleted|Kinds)|BehindAPooler$$|OnASilentNetwork$$|OnASlowNetwork$$
+unversioned = ^Test(Projections|Timers|Turns|Rules|TwoRuntimes|Hosts|Handlers|Accounts|Deleted|Kinds)|BehindAPooler$$|OnASilentNetwork$$|OnASlowNetwork$$
 
 versions: servers ## the tests of pgstore with less data on the oldest and the newest PostgreSQL that are supported upstream
 	$(in_memory) for v in 14 18; do \

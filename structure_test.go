@@ -81,7 +81,7 @@ var rules = []struct {
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
-	{pkg: "internal/hosttest", may: "root ability aggregate cleanup codec behavior entity internal/backoff internal/faulty internal/random", libs: "github.com/anishathalye/porcupine"},
+	{pkg: "internal/hosttest", may: "root ability aggregate cleanup codec behavior entity lease internal/backoff internal/calendar internal/faulty internal/random", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
 	{pkg: "internal/late", may: "root ability driver memstore internal/faulty internal/random"},
 	// faulty is a store in front of another one, which tests let fail.

@@ -9,6 +9,8 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/akka"
+	"github.com/annals-go/annals/dynamostore/akka0"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/hosttest"
@@ -55,6 +57,24 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	open := opener(t, newCommit())
 	hosttest.Rules(t, open(), open())
+}
+
+// The layouts that have durable states; others are refused.
+func TestTimers(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]dynamostore.Layout{
+		"commit": newCommit(), "j5ik2o": newJ5ik2o(j5ik2o.Journal{HardDelete: true}, false)(),
+		"akka": akka.Layout{}, "akka0": akka0.Layout{Table: "timers-akka0"}, "esa": ownTables("timers", esa.Layout{Peer: esa.Rust5}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if open := opener(t, layout); open().Capabilities().States {
+				hosttest.Timers(t, open(), open())
+			} else {
+				hosttest.NoTimers(t, open())
+			}
+		})
+	}
 }
 
 func TestHostsRecover(t *testing.T) {

@@ -25,6 +25,12 @@ func TestRules(t *testing.T) {
 	hosttest.Rules(t, here, openAt(t, urls.of(here), pgstore.Options{}))
 }
 
+func TestTimers(t *testing.T) {
+	t.Parallel()
+	here := open(t, pgstore.Options{})
+	hosttest.Timers(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, pgstore.Options{}))

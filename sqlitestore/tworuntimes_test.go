@@ -25,6 +25,12 @@ func TestRules(t *testing.T) {
 	hosttest.Rules(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
 }
 
+func TestTimers(t *testing.T) {
+	t.Parallel()
+	here := open(t, sqlitestore.Options{})
+	hosttest.Timers(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, sqlitestore.Options{}))

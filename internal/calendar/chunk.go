@@ -147,11 +147,12 @@ func (w *writer) find(ctx context.Context, ts []Timer) error {
 	}
 	occupied, taking := r.chunks(w.place)
 	for w.number = max(occupied-1, 0); ; w.number = max(w.number+1, taking) {
-		if w.chunk, w.revision, err = w.c.chunk(w.place, w.number).Load(ctx, w.c.store); err != nil {
-			return err
+		w.chunk, w.revision, err = w.c.chunk(w.place, w.number).Load(ctx, w.c.store)
+		if errors.Is(err, annals.ErrCorrupt) {
+			continue // nobody can add to it
 		}
-		if w.known = w.chunk.room(ts) > 0; w.known {
-			return nil
+		if w.known = err == nil && w.chunk.room(ts) > 0; w.known || err != nil {
+			return err
 		}
 	}
 }

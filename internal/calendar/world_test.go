@@ -25,6 +25,7 @@ type world struct {
 	random    *random.Source
 	store     *memstore.Store
 	precision time.Duration
+	lease     time.Duration
 	faults    bool // calls fail, are slow, and their answers get lost
 
 	mu    sync.Mutex
@@ -65,7 +66,7 @@ func (w *world) start() *process {
 }
 
 func (w *world) calendar(s annals.Store) *Calendar {
-	c, err := New(s, "c", Options{Precision: w.precision, Logger: slog.New(slog.DiscardHandler)})
+	c, err := New(s, "c", Options{Precision: w.precision, Lease: w.lease, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -28,6 +28,12 @@ func TestPast(t *testing.T) {
 	Past(t, memstore.New())
 }
 
+func TestTimers(t *testing.T) {
+	t.Parallel()
+	s := slow()
+	Timers(t, s, s)
+}
+
 // Runtimes that do not look at the store before they answer are found out.
 func TestRuntimesThatDoNotLook(t *testing.T) {
 	t.Parallel()
