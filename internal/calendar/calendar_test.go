@@ -35,9 +35,9 @@ func TestInTime(t *testing.T) {
 					dues[x.Name] = x.Due
 				}
 				p.set(ts)
-				time.Sleep(r.Below(time.Minute))
+				w.sleep(r.Below(time.Minute))
 			}
-			time.Sleep(7e3 * time.Second)
+			w.sleep(7e3 * time.Second)
 			runner.stop()
 			for name, due := range dues {
 				if due.Before(w.added[name]) {
@@ -61,18 +61,18 @@ func TestClockGoesBack(t *testing.T) {
 		early, far, late := p.timers(1, 100*time.Hour), p.timers(1, 3*365*24*time.Hour), p.timers(1, time.Hour)
 		p.set(append(early, far...))
 		p.setClock(2 * 365 * 24 * time.Hour)
-		time.Sleep(2 * time.Second)
+		w.sleep(2 * time.Second)
 		if names := w.missing(); !slices.Equal(names, []string{far[0].Name}) {
 			t.Errorf("%v have not come by a clock of two years later", names)
 		}
 		p.setClock(0)
 		p.set(late)
-		time.Sleep(time.Until(late[0].Due) + 2*time.Second)
+		w.sleep(time.Until(late[0].Due) + 2*time.Second)
 		if names := w.missing(); !slices.Equal(names, []string{far[0].Name}) {
 			t.Errorf("%v have not come after the clock was set back", names)
 		}
 		p.setClock(3 * 365 * 24 * time.Hour) // two years at once
-		time.Sleep(2 * time.Second)
+		w.sleep(2 * time.Second)
 		if names := w.missing(); len(names) > 0 {
 			t.Errorf("%v have not come", names)
 		}
@@ -127,9 +127,9 @@ func TestCosts(t *testing.T) {
 				t.Errorf("%s: %d × %s, want %d to %d", what, n, id, least, most)
 			}
 		}
-		time.Sleep(time.Minute)
+		w.sleep(time.Minute)
 		store.take()
-		time.Sleep(time.Hour)
+		w.sleep(time.Hour)
 		calls := store.take()
 		want("an idle hour", calls, "calendar: get state", 3599, 3601)
 		want("an idle hour", calls, "lease: put state", 980, 1210)
@@ -161,7 +161,7 @@ func TestCosts(t *testing.T) {
 		if ts := <-fired; len(ts) != 9 {
 			t.Errorf("%d timers came", len(ts))
 		}
-		time.Sleep(time.Second)
+		w.sleep(time.Second)
 		calls = store.take()
 		want("to move and hand over", calls, "calendar-chunk: get state", 3, 4)
 		want("to move and hand over", calls, "calendar-chunk: put state", 3, 3)
@@ -187,7 +187,7 @@ func TestManyTimersAtOnce(t *testing.T) {
 		if err := c.Add(w.Context(), ts); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(5 * time.Minute)
+		w.sleep(5 * time.Minute)
 		seen, batches := map[annals.PersistenceID]int{}, 0
 		ctx, stop := context.WithTimeout(w.Context(), 6*time.Minute)
 		defer stop()
@@ -236,9 +236,9 @@ func TestFireFails(t *testing.T) {
 			return nil
 		})
 		p.set([]Timer{{"T|1", "1", time.Now()}})
-		time.Sleep(time.Microsecond) // it is handed over
+		w.sleep(time.Microsecond) // it is handed over
 		p.set([]Timer{{"T|1", "2", time.Now()}})
-		time.Sleep(5 * time.Second)
+		w.sleep(5 * time.Second)
 		if len(w.missing()) > 0 || tries != 5 {
 			t.Errorf("%v have not come after %d tries", w.missing(), tries)
 		}
@@ -268,10 +268,10 @@ func TestCorruptChunk(t *testing.T) {
 		p.stop()
 		p = w.start()
 		p.run(nil)
-		time.Sleep(6 * time.Minute)
+		w.sleep(6 * time.Minute)
 		p.set(p.timers(2, -time.Hour))
 		p.set(p.timers(2, 128*64*time.Second)) // in the same place
-		time.Sleep(128*64*time.Second + time.Minute)
+		w.sleep(128*64*time.Second + time.Minute)
 		if names := w.missing(); chunks != 1 || len(names) > 0 {
 			t.Errorf("%d chunks, and %v have not come", chunks, names)
 		}
@@ -289,7 +289,7 @@ func TestPrecisionStays(t *testing.T) {
 		p := w.start()
 		p.set(p.timers(5, 50*time.Hour))
 		p.run(nil)
-		time.Sleep(70 * time.Hour)
+		w.sleep(70 * time.Hour)
 		if names := w.missing(); len(names) > 0 {
 			t.Errorf("%v have not come", names)
 		}

@@ -34,6 +34,9 @@ type world struct {
 	count int
 }
 
+// sleep lets time go by in the bubble.
+func (w *world) sleep(d time.Duration) { time.Sleep(d) }
+
 // process is one process with its own connection and clock.
 type process struct {
 	*world

@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/calendar"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/lease"
 )
+
+// silent is for failures on purpose.
+var silent = slog.New(slog.DiscardHandler)
 
 // Timers adds timers to calendars on here and on there, two stores that are open on the same data, and hands them over in both, one of which
 // stops meanwhile. Every timer must come, none too early. A lease must go from one to the other with a higher fence.
@@ -25,13 +30,13 @@ func Timers(t *testing.T, here, there annals.Store) {
 
 	var calendars []*calendar.Calendar
 	for _, s := range []annals.Store{here, there} {
-		c, err := calendar.New(s, "timers/of|the test", calendar.Options{Precision: 20 * time.Millisecond, Lease: 300 * time.Millisecond})
+		c, err := calendar.New(s, "timers/of|the test", calendar.Options{Precision: 20 * time.Millisecond, Lease: 300 * time.Millisecond, Logger: silent})
 		if err != nil {
 			t.Fatal(err)
 		}
 		calendars = append(calendars, c)
 	}
-	const adders, each = 4, 15
+	const adders, each = 3, 12
 	fired := make(chan calendar.Timer)
 	first, stop := context.WithCancel(ctx)
 	defer stop()
@@ -64,7 +69,7 @@ func Timers(t *testing.T, here, there annals.Store) {
 	for i := range adders {
 		adding.Go(func() {
 			for n := range each {
-				after := time.Duration(n) * 100 * time.Millisecond // up to 1.4 s: the farthest are moved once
+				after := time.Duration(n) * 130 * time.Millisecond // up to 1.4 s: the farthest are moved once
 				if n%5 == 0 {
 					after = -time.Hour
 				}
@@ -91,15 +96,26 @@ func Timers(t *testing.T, here, there annals.Store) {
 	cancel()
 }
 
-// handOver hands a lease over.
+// handOver takes a lease from a process that is cut off from the store, and from one that ends.
 func handOver(ctx context.Context, t *testing.T, ends *sync.WaitGroup, here, there annals.Store) {
 	t.Helper()
 	fences := make(chan annals.SeqNr)
+	cut := make(chan struct{})
+	link := &faulty.Store{Store: here, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		select {
+		case <-cut:
+			return faulty.Failed(c)
+		default:
+			return run()
+		}
+	}}
 	first, stop := context.WithCancel(ctx)
 	defer stop()
+	second, end := context.WithCancel(ctx)
+	defer end()
 	run := func(ctx context.Context, s annals.Store, fn func(context.Context) error) {
 		ends.Go(func() {
-			err := lease.Run(ctx, s, "lease/of|the test", lease.Options{Lease: 300 * time.Millisecond}, func(ctx context.Context, fence annals.SeqNr) error {
+			err := lease.Run(ctx, s, "lease/of|the test", lease.Options{Lease: 300 * time.Millisecond, Logger: silent}, func(ctx context.Context, fence annals.SeqNr) error {
 				select {
 				case fences <- fence:
 				case <-ctx.Done():
@@ -111,7 +127,8 @@ func handOver(ctx context.Context, t *testing.T, ends *sync.WaitGroup, here, the
 			}
 		})
 	}
-	run(first, here, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	work := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	run(first, link, work)
 	next := func() annals.SeqNr {
 		select {
 		case fence := <-fences:
@@ -121,11 +138,15 @@ func handOver(ctx context.Context, t *testing.T, ends *sync.WaitGroup, here, the
 			return 0
 		}
 	}
-	before := next()
-	run(ctx, there, func(context.Context) error { return nil })
+	held := next()
+	run(second, there, work)
+	close(cut)
+	taken := next()
 	stop()
-	if after := next(); after <= before {
-		t.Errorf("a lease has the fence %d after %d", after, before)
+	run(ctx, here, func(context.Context) error { return nil })
+	end()
+	if given := next(); held >= taken || taken >= given {
+		t.Errorf("a lease had the fences %d, %d and %d", held, taken, given)
 	}
 }
 
