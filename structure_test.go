@@ -46,6 +46,8 @@ var rules = []struct {
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/document internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
+	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/panics internal/quote"},
+	{pkg: "process/processtest", may: "root codec process"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
@@ -100,7 +102,7 @@ var rules = []struct {
 
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
-	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/storeurl/urltest",
+	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/process/processtest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/storeurl/urltest",
 	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/faulty", module + "/internal/lost", module + "/internal/random",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }

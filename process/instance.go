@@ -1,0 +1,280 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
+)
+
+// instance is the state of an instance as its events make it. What is not S is what makes inputs take effect once.
+type instance[S any] struct {
+	id    string
+	state S
+	known
+}
+
+// known is the part of an instance that is not of the process.
+type known struct {
+	Begun   bool                          `json:"begun"`
+	Version int                           `json:"version"`
+	Handled map[annals.PersistenceID]mark `json:"handled,omitempty"` // the events of each entity
+	Awaits  map[string]bool               `json:"awaits,omitempty"`  // commands whose answer is an input, by cause.Answer
+	Timers  map[string]int64              `json:"timers,omitempty"`  // when they are due
+	Waits   annals.SeqNr                  `json:"waits,omitempty"`   // the newest step with which an input began to wait
+	Resumed annals.SeqNr                  `json:"resumed,omitempty"` // the newest such step whose input was handled; earlier ones were handled or left out
+	Ended   bool                          `json:"ended,omitempty"`
+}
+
+// mark says which events of an entity were handled: those up to SeqNr. An event with such a number is new when its time is later than that
+// of all of them: its entity was forgotten, and began again.
+type mark struct {
+	SeqNr annals.SeqNr `json:"seqNr"`
+	Time  int64        `json:"time"`
+}
+
+// turn is the command of an instance: handle an input.
+type turn struct {
+	cause cause
+	in    Input
+	waits bool // the input cannot be handled now: it waits
+}
+
+// unfit is the error of React.
+type unfit struct{ error }
+
+func (u unfit) Unwrap() error { return u.error }
+
+// poison reports whether err, of a turn, is due to the input or to React, and not to the store.
+func poison(err error) bool {
+	return errors.As(err, new(unfit)) || errors.Is(err, annals.ErrPanic) || errors.Is(err, annals.ErrInvalid) || errors.Is(err, annals.ErrTooLarge)
+}
+
+// behavior runs p as an event-sourced entity. The reply is whether the input was new.
+func (p Process[E, S]) behavior() behavior.EventSourced[turn, record[E], instance[S], bool] {
+	if p.Events == nil {
+		p.Events = codec.JSON[E](p.Type)
+	}
+	if p.States == nil {
+		p.States = codec.JSON[S](p.Type)
+	}
+	return behavior.EventSourced[turn, record[E], instance[S], bool]{
+		Type: p.Type,
+		Init: func(id string) instance[S] {
+			n := instance[S]{id: id}
+			if p.Init != nil {
+				n.state = p.Init(id)
+			}
+			return n
+		},
+		Decide:        p.decide,
+		EvolveStored:  p.evolve,
+		Reply:         func(_ instance[S], _ turn, done []record[E]) bool { return len(done) > 0 },
+		Restore:       func(id string, n instance[S]) instance[S] { n.id = id; return n },
+		Events:        records[E]{p.Events},
+		States:        instances[S]{p.States},
+		SnapshotEvery: p.SnapshotEvery,
+	}
+}
+
+func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E], error) {
+	s := step{Version: p.Version, Cause: t.cause}
+	if n.Begun {
+		s.Version = n.Version
+	}
+	waited := t.cause.Waited > 0
+	switch {
+	case n.Ended, n.handled(t.cause):
+		return nil, nil
+	case t.waits, n.Waits > n.Resumed && !waited && t.cause.Answer == "":
+		s.Waits = &waiting{}
+		if e := t.in.Event; e.ID != "" {
+			value := newPayload(e.Payload)
+			s.Waits.Value, s.Waits.Tags = &value, e.Tags
+			if e.Metadata.SerializerID != 0 {
+				metadata := newPayload(e.Metadata)
+				s.Waits.Metadata = &metadata
+			}
+		}
+		return []record[E]{{step: &s}}, nil
+	case waited && t.cause.Timer != "" && !n.isDue(t.cause): // cancelled or set again while it waited
+		return []record[E]{{step: &s}}, nil
+	}
+	in := t.in
+	in.ID, in.Version = n.id, s.Version
+	out, err := p.React(n.state, in)
+	if err != nil {
+		return nil, unfit{err}
+	}
+	if err := s.add(out.Commands, out.Timers, out.Cancel); err != nil {
+		return nil, err
+	}
+	if s.End = out.End; len(out.Events) > 0 && p.Evolve == nil {
+		return nil, unfit{errors.New("React has returned events, and there is no Evolve")}
+	}
+	// An event without an effect is not stored. When it is handed over again, it is as if it had come only then.
+	if t.cause.Entity != "" && !waited && len(out.Events)+len(s.Commands)+len(s.Timers)+len(s.Cancel) == 0 && !s.End {
+		return nil, nil
+	}
+	done := make([]record[E], 1, 1+len(out.Events))
+	done[0].step = &s
+	for _, e := range out.Events {
+		done = append(done, record[E]{event: e})
+	}
+	return done, nil
+}
+
+// maxName is how many bytes the name of a timer may have.
+const maxName = 1024
+
+// add adds what React returned.
+func (s *step) add(commands []Command, timers []Timer, cancel []string) error {
+	for _, c := range commands {
+		p, err := c.Encode()
+		if err != nil {
+			return unfit{fmt.Errorf("a command for target %q: %w", c.Target, err)}
+		}
+		s.Commands = append(s.Commands, command{c.Target, c.Recipient, newPayload(p), c.Asks})
+	}
+	for _, t := range timers {
+		if t.Name == "" || len(t.Name) > maxName || t.Due.Year() < 2 || t.Due.Year() > 9999 {
+			return unfit{fmt.Errorf("a timer has a name of %d bytes, and is due in the year %d", len(t.Name), t.Due.Year())}
+		}
+		s.Timers = append(s.Timers, timer{t.Name, micros(t.Due)})
+	}
+	s.Cancel = cancel
+	return nil
+}
+
+func (p Process[E, S]) evolve(n instance[S], r record[E], info behavior.Info) instance[S] {
+	s := r.step
+	if s == nil {
+		n.state = p.Evolve(n.state, r.event)
+		return n
+	}
+	n.Begun, n.Version = true, s.Version
+	if c := s.Cause; c.Entity != "" && c.Waited == 0 {
+		m := mark{c.SeqNr, c.Time}
+		if before := n.Handled[c.Entity]; c.SeqNr > before.SeqNr {
+			m.Time = max(m.Time, before.Time)
+		}
+		put(&n.Handled, c.Entity, m)
+	}
+	if s.Waits != nil {
+		n.Waits = info.SeqNr
+		return n
+	}
+	n.Resumed = max(n.Resumed, s.Cause.Waited)
+	delete(n.Awaits, s.Cause.Answer)
+	if n.isDue(s.Cause) {
+		delete(n.Timers, s.Cause.Timer)
+	}
+	for _, name := range s.Cancel {
+		delete(n.Timers, name)
+	}
+	for _, t := range s.Timers {
+		put(&n.Timers, t.Name, t.Due)
+	}
+	for i, c := range s.Commands {
+		if c.Asks {
+			put(&n.Awaits, number(info.SeqNr, i), true)
+		}
+	}
+	if n.Ended = s.End; n.Ended {
+		n.Handled, n.Awaits, n.Timers = nil, nil, nil
+	}
+	return n
+}
+
+// handled reports whether c, which is not the cause of an instance that has ended, was handled before, or has no effect any more.
+func (n *known) handled(c cause) bool {
+	switch {
+	case c.Waited > 0:
+		return c.Waited <= n.Resumed
+	case c.Answer != "":
+		return !n.Awaits[c.Answer]
+	case c.Timer != "":
+		return !n.isDue(c)
+	}
+	m, ok := n.Handled[c.Entity]
+	return ok && c.SeqNr <= m.SeqNr && c.Time <= m.Time
+}
+
+// isDue reports whether c is a timer that is set and due. One that was set again to a later time is fired again then.
+func (n *known) isDue(c cause) bool {
+	due, set := n.Timers[c.Timer]
+	return set && due <= c.Due
+}
+
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}
+
+// instances is the codec of snapshots.
+type instances[S any] struct{ states codec.Codec[S] }
+
+// snapshot is the stored form of an instance.
+type snapshot struct {
+	known
+	State payload `json:"state"`
+}
+
+var snapshots = codec.JSON[snapshot]("annals.process.instance")
+
+func (c instances[S]) Encode(n instance[S]) (annals.Payload, error) {
+	p, err := c.states.Encode(n.state)
+	if err != nil {
+		return p, err
+	}
+	return snapshots.Encode(snapshot{n.known, newPayload(p)})
+}
+
+func (c instances[S]) Decode(p annals.Payload) (n instance[S], err error) {
+	s, err := snapshots.Decode(p)
+	if err != nil {
+		return n, err
+	}
+	n.known = s.known
+	n.state, err = c.states.Decode(s.State.payload())
+	return n, err
+}
+
+// Validate is that of the codec of states.
+func (c instances[S]) Validate() error { return validate(c.states) }
+
+// Instance is what an instance has stored.
+type Instance[S any] struct {
+	State   S
+	Version int          // of the process, under which it began
+	SeqNr   annals.SeqNr // of its newest event; 0: it has not begun
+	Timers  []Timer      // that are set, by name
+	Awaits  int          // how many commands have no answer yet that was asked for
+	Waits   bool         // an input waits that React could not handle
+	Ended   bool
+}
+
+func (n *instance[S]) public(at annals.SeqNr) Instance[S] {
+	public := Instance[S]{State: n.state, Version: n.Version, SeqNr: at, Awaits: len(n.Awaits), Waits: n.Waits > n.Resumed, Ended: n.Ended}
+	for name, due := range n.Timers {
+		public.Timers = append(public.Timers, Timer{name, time.UnixMicro(due).UTC()})
+	}
+	sortTimers(public.Timers)
+	return public
+}
+
+func (c cause) String() string {
+	switch {
+	case c.Timer != "":
+		return "timer " + c.Timer
+	case c.Answer != "":
+		return "answer to " + c.Answer
+	}
+	return fmt.Sprintf("event %d of %s", c.SeqNr, strings.ToValidUTF8(string(c.Entity), "?"))
+}

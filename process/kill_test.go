@@ -1,0 +1,130 @@
+package process_test
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/random"
+	"github.com/annals-go/annals/process"
+	"github.com/annals-go/annals/sqlitestore"
+)
+
+// rounds is how often a process with a Runner is killed: make soak has 20.
+var rounds = flag.Int("rounds", 2, "how often a process with a Runner is killed")
+
+// killed are the Options of a process that is killed, and of the one that goes on.
+var killed = process.Options{Precision: 20 * time.Millisecond, Lease: 300 * time.Millisecond}
+
+// playTheRunner runs the process of these tests on a file until the standard input ends.
+func playTheRunner(file string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	store, err := sqlitestore.Open(ctx, file, sqlitestore.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	w, err := newWorld(store)
+	if err != nil {
+		return err
+	}
+	r, err := w.runner(store, listing, killed)
+	if err != nil {
+		return err
+	}
+	return r.Run(ctx)
+}
+
+// A thousand instances with timers and commands go on wherever the process is killed that runs them.
+func TestInstancesUnderKill(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "process.db")
+	store, err := sqlitestore.Open(t.Context(), file, sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	x := newTrial(t, store, random.New(t), 0, 300*time.Millisecond)
+	x.ids, x.recipients = nil, nil
+	for i := range 1000 {
+		x.ids = append(x.ids, "i-"+strconv.Itoa(i))
+	}
+	for i := range 50 {
+		x.recipients = append(x.recipients, "r-"+strconv.Itoa(i))
+	}
+	x.begin(t)
+	for range *rounds {
+		kill := startRunner(t, file)
+		for range 20 {
+			x.wish(t)
+		}
+		wait(t.Context(), 100*time.Millisecond+x.r.Below(500*time.Millisecond))
+		kill()
+	}
+	x.finish(t, killed)
+	x.check(t)
+}
+
+// begin has each instance set a timer, and some send a command.
+func (x *trial) begin(t *testing.T) {
+	t.Helper()
+	for i := range 8 {
+		id := annals.NewPersistenceID(sourceTypes[i%2], strconv.Itoa(i))
+		first := annals.Commit{ID: id}
+		for k := i; k < len(x.ids); k += 8 {
+			wishes := []wish{{For: x.ids[k], Do: "set", Name: "begin", After: x.r.Below(2 * time.Second)}}
+			if k%10 == 0 {
+				wishes = append(wishes, wish{For: x.ids[k], Do: "ask", Name: random.OneOf(x.r, x.recipients...)})
+			}
+			for _, w := range wishes {
+				p, err := codec.JSON[wish](id.Type()).Encode(w)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first.Events, x.made[string(id)] = append(first.Events, annals.NewEvent{Payload: p}), append(x.made[string(id)], w)
+			}
+		}
+		if _, err := x.store.Journal().Append(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startRunner starts a process with a Runner, and returns what kills it.
+func startRunner(t *testing.T, file string) (kill func()) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(context.WithoutCancel(t.Context()), program)
+	child.Env = append(os.Environ(), playRunner+"="+file)
+	child.Stderr = os.Stderr
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := child.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = child.Wait()
+		_ = stdin.Close()
+	}
+}

@@ -1,0 +1,56 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/projection"
+)
+
+// Options configure a Runner. The zero Options suit most programs.
+type Options struct {
+	Parallel    int           // the most instances, or recipients, that are served at the same time, for each range of slices; 0: 64
+	SendTimeout time.Duration // of one command; 0: 10 s. A recipient that takes longer holds up others of its range for so long, a third of the time
+
+	From   annals.Offset // where a process begins that has never run, in each source, as in projection.Options; zero: with the first event
+	Ranges int           // as in projection.Options
+	Lease  time.Duration // as in projection.Options
+	Poll   time.Duration // as in projection.Options
+	// Precision is how much later than its time a timer may take effect; a Runner reads a small durable state so often. At least 1 ms; 0: 1 s. The
+	// first Runner of a process decides.
+	Precision time.Duration
+
+	// ErrorText makes what Control shows of an error, as in projection.Options.
+	ErrorText func(err error) string
+	// Observer is told of the operations of the projections and of the aggregate.Repository that a Runner consists of. May be nil.
+	Observer annals.Observer
+	Logger   *slog.Logger // for failures and rejections; nil: slog.Default()
+}
+
+func (o *Options) setDefaults() error {
+	var faults []error
+	if o.Parallel < 0 {
+		faults = append(faults, fmt.Errorf("Options.Parallel is %d", o.Parallel))
+	}
+	if o.SendTimeout < 0 {
+		faults = append(faults, fmt.Errorf("Options.SendTimeout is %v", o.SendTimeout))
+	}
+	o.Parallel, o.SendTimeout = cmp.Or(o.Parallel, 64), cmp.Or(o.SendTimeout, 10*time.Second)
+	o.Logger = panics.Logger(o.Logger)
+	return errors.Join(faults...)
+}
+
+func (o *Options) aggregate() aggregate.Options {
+	return aggregate.Options{Observer: o.Observer, Logger: o.Logger}
+}
+
+func (o *Options) projection(from annals.Offset, onError func(context.Context, projection.Failure) projection.Verdict) projection.Options {
+	return projection.Options{From: from, Ranges: o.Ranges, Lease: o.Lease, Poll: o.Poll, OnError: onError, ErrorText: o.ErrorText, Observer: o.Observer, Logger: o.Logger}
+}

@@ -1,0 +1,186 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/calendar"
+	"github.com/annals-go/annals/internal/quote"
+	"github.com/annals-go/annals/projection"
+)
+
+// job is one thing that a step says is to be done.
+type job struct {
+	projection.Envelope[*step]
+	command int // its place; -1: the input that waits is handled
+}
+
+// carryOut carries out steps: it sets their timers, and sends their commands, to several recipients at the same time. A step that has failed
+// together with others is handed over again until it is alone, and those that have not failed are not carried out again for that.
+func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*step]) error {
+	left, err := r.results.take(es)
+	if err != nil {
+		return err
+	}
+	var timers []calendar.Timer
+	q := queues[job]{}
+	for _, e := range left {
+		switch s := e.Value; {
+		case s == nil:
+		case s.Waits != nil:
+			q.add(string(e.ID), job{e, -1})
+		default:
+			for _, t := range s.Timers {
+				timers = append(timers, calendar.Timer{ID: e.ID, Name: t.Name, Due: time.UnixMicro(t.Due).UTC()})
+			}
+			for i, c := range s.Commands {
+				q.add(quote.Text(c.Target)+" "+c.Recipient, job{e, i})
+			}
+		}
+	}
+	if len(timers) > 0 {
+		if err := r.calendar.Add(ctx, timers); err != nil {
+			return err
+		}
+	}
+	var bad results
+	err = q.run(ctx, r.o.Parallel, func(ctx context.Context, key string, jobs []job) error {
+		for i, j := range jobs {
+			if err := r.carry(ctx, key, j); err != nil {
+				for _, j := range jobs[i:] { // those behind it wait, too
+					bad.put(j.Event, err)
+				}
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil && len(es) > 1 {
+		for _, e := range left {
+			r.results.put(e.Event, bad.of[offsetOf(e.Event)])
+		}
+	}
+	return err
+}
+
+// carry does what j says.
+func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
+	id := j.ID.EntityID()
+	if j.command < 0 {
+		return r.resume(ctx, id, j.SeqNr, j.Value)
+	}
+	c := j.Value.Commands[j.command]
+	to, ok := r.recipients[c.Target]
+	if !ok {
+		return fmt.Errorf("a command is for target %q, and there is no such target", c.Target)
+	}
+	sent, err := to.decode(c.Value.payload())
+	if err != nil {
+		return err
+	}
+	sent.Recipient, sent.Asks = c.Recipient, c.Asks
+	reply, rejection, err := r.send(ctx, to, key, fmt.Sprintf("%s/%s", j.ID, number(j.SeqNr, j.command)), sent)
+	switch {
+	case err != nil:
+		return fmt.Errorf("command for %s of target %q: %w", quote.Text(c.Recipient), c.Target, err)
+	case c.Asks:
+		in := Input{Time: time.Now().UTC(), Value: Answer{sent, reply, rejection}}
+		return r.ask(ctx, addressed{id, turn{cause: cause{Answer: number(j.SeqNr, j.command)}, in: in}})
+	case rejection != nil:
+		r.o.Logger.LogAttrs(ctx, slog.LevelInfo, "annals: a command was rejected", slog.String("process", r.p.Type),
+			slog.String("instance", id), slog.String("target", c.Target), slog.Any("rejection", rejection))
+	}
+	return nil
+}
+
+// send sends a command. A recipient that has not answered in time is left alone for a while, so that it does not hold up the others again and again.
+func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, c Command) (reply any, rejection, err error) {
+	if since := time.Since(r.results.hung(key)); since < 2*r.o.SendTimeout {
+		return nil, nil, fmt.Errorf("the recipient did not answer %v ago", since.Round(time.Second))
+	}
+	within, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
+	defer cancel()
+	reply, err = to.send(within, id, c.Recipient, c.Value)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		r.results.hang(key)
+	}
+	switch {
+	case err == nil:
+		r.work.Add(1)
+		return reply, nil, nil
+	case failed(err):
+		return nil, nil, err
+	}
+	r.work.Add(1)
+	return reply, err, nil
+}
+
+// results remembers for a moment what has become of steps, and of recipients.
+type results struct {
+	mu      sync.Mutex
+	of      map[annals.Offset]error
+	hanging map[string]time.Time
+}
+
+// mostResults keeps what is remembered small. What is forgotten is carried out again.
+const mostResults = 10_000
+
+// offsetOf is an offset without a time, which has several forms.
+func offsetOf(e annals.Event) annals.Offset { return annals.Offset{ID: e.ID, SeqNr: e.SeqNr} }
+
+func (x *results) put(e annals.Event, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.of) >= mostResults {
+		clear(x.of)
+	}
+	o := offsetOf(e)
+	if before := x.of[o]; before == nil {
+		put(&x.of, o, err)
+	}
+}
+
+// take returns those of es of which nothing is known, or the error with which one of them has failed. It forgets what is not needed any more.
+func (x *results) take(es []projection.Envelope[*step]) (left []projection.Envelope[*step], err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.of) == 0 {
+		return es, nil
+	}
+	for _, e := range es {
+		if err := x.of[offsetOf(e.Event)]; err != nil {
+			if len(es) == 1 { // it is parked, and what comes later for its instance is handed over again
+				maps.DeleteFunc(x.of, func(o annals.Offset, _ error) bool { return o.ID == e.ID })
+			}
+			return nil, err
+		}
+	}
+	for _, e := range es {
+		o := offsetOf(e.Event)
+		if _, done := x.of[o]; !done {
+			left = append(left, e)
+		}
+		delete(x.of, o)
+	}
+	return left, nil
+}
+
+func (x *results) hang(key string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.hanging) >= mostResults {
+		clear(x.hanging)
+	}
+	put(&x.hanging, key, time.Now())
+}
+
+func (x *results) hung(key string) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.hanging[key]
+}

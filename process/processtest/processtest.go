@@ -1,0 +1,192 @@
+// Package processtest tests process managers without a store: a test gives an instance its inputs, moves the clock, and looks at the commands and timers.
+//
+//	order := processtest.New(t, checkout, "o-1")
+//	order.Event(Placed{Item: "pen"})
+//	order.Pass(30 * time.Minute)
+//	got := order.Commands()
+//
+// Each event and command is encoded and decoded by its codec, as if it had been stored and read.
+package processtest
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/process"
+)
+
+// Instance is an instance of a process with events E and state S. It is for one goroutine. What React refuses, with an error or a panic, ends
+// the test; see React for tests of errors.
+type Instance[E, S any] struct {
+	tb      testing.TB
+	p       process.Process[E, S]
+	id      string
+	now     time.Time
+	state   S
+	version int
+	begun   bool
+	ended   bool
+	timers  map[string]time.Time
+	sent    []process.Command
+}
+
+// New returns the instance id of p, which has not begun. Its clock is at midnight of 1 January 2000, UTC. A faulty p ends the test.
+func New[E, S any](tb testing.TB, p process.Process[E, S], id string) *Instance[E, S] {
+	tb.Helper()
+	n := &Instance[E, S]{tb: tb, id: id, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), timers: map[string]time.Time{}}
+	n.Upgrade(p)
+	if p.Init != nil {
+		n.state = p.Init(id)
+	}
+	return n
+}
+
+// Upgrade replaces the process by p, as when a program is replaced while the instance waits. The instance keeps the version under which it began.
+func (n *Instance[E, S]) Upgrade(p process.Process[E, S]) {
+	n.tb.Helper()
+	if err := p.Validate(); err != nil {
+		n.tb.Fatal(err)
+	}
+	if n.p = p; p.Events == nil {
+		n.p.Events = codec.JSON[E](p.Type)
+	}
+}
+
+// Event gives the instance an event with the value v, stored now, and returns what it causes.
+func (n *Instance[E, S]) Event(v any) process.Step[E] {
+	n.tb.Helper()
+	return n.take(process.Input{Value: v})
+}
+
+// EventOf is Event with what else is known of the event, such as its entity and its time.
+func (n *Instance[E, S]) EventOf(e annals.Event, v any) process.Step[E] {
+	n.tb.Helper()
+	return n.take(process.Input{Value: v, Event: e, Time: e.Time})
+}
+
+// Answer gives the instance the answer to a command, which was made by Ask: a reply, or a rejection if err is not nil.
+func (n *Instance[E, S]) Answer(c process.Command, reply any, err error) process.Step[E] {
+	n.tb.Helper()
+	if !c.Asks {
+		n.tb.Fatalf("the command %+v was not made by Ask: nobody gets its answer", c.Value)
+	}
+	return n.take(process.Input{Value: process.Answer{Command: c, Reply: reply, Err: err}})
+}
+
+// Pass moves the clock on by d. Timers that become due are fired on the way, each at its time. It returns how many were fired.
+func (n *Instance[E, S]) Pass(d time.Duration) (fired int) {
+	n.tb.Helper()
+	for end := n.now.Add(d); ; fired++ {
+		next := n.Timers()
+		if len(next) == 0 || next[0].Due.After(end) {
+			n.now = end
+			return fired
+		}
+		if next[0].Due.After(n.now) {
+			n.now = next[0].Due
+		}
+		delete(n.timers, next[0].Name)
+		n.take(process.Input{Value: process.Fired{Name: next[0].Name}})
+	}
+}
+
+// Commands returns the commands since the last call of Commands, in their order.
+func (n *Instance[E, S]) Commands() []process.Command {
+	sent := n.sent
+	n.sent = nil
+	return sent
+}
+
+// Timers returns the timers that are set, the next one first.
+func (n *Instance[E, S]) Timers() []process.Timer {
+	var all []process.Timer
+	for name, due := range n.timers {
+		all = append(all, process.Timer{Name: name, Due: due})
+	}
+	slices.SortFunc(all, func(a, b process.Timer) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// State returns the state. The test must not change it.
+func (n *Instance[E, S]) State() S { return n.state }
+
+// Ended reports whether the instance has come to its end.
+func (n *Instance[E, S]) Ended() bool { return n.ended }
+
+// Now returns the time of the clock.
+func (n *Instance[E, S]) Now() time.Time { return n.now }
+
+// React returns what an input would cause, and the error of React, and changes nothing. A zero in.Time is now.
+func (n *Instance[E, S]) React(in process.Input) (process.Step[E], error) {
+	in.ID, in.Version = n.id, n.p.Version
+	if n.begun {
+		in.Version = n.version
+	}
+	if in.Time.IsZero() {
+		in.Time = n.now
+	}
+	return n.p.React(n.state, in)
+}
+
+// take handles an input as a Runner does.
+func (n *Instance[E, S]) take(in process.Input) process.Step[E] {
+	n.tb.Helper()
+	if n.ended {
+		return process.Step[E]{}
+	}
+	s, err := n.React(in)
+	if err != nil {
+		n.tb.Fatalf("React to %T: %v", in.Value, err)
+	}
+	if len(s.Events) > 0 && n.p.Evolve == nil {
+		n.tb.Fatal("React has returned events, and there is no Evolve")
+	}
+	if !n.begun {
+		n.begun, n.version = true, n.p.Version
+	}
+	for _, e := range s.Events {
+		n.state = n.p.Evolve(n.state, n.stored(e))
+	}
+	for _, c := range s.Commands {
+		if _, err := c.Encode(); err != nil {
+			n.tb.Fatalf("a command for target %q: %v", c.Target, err)
+		}
+		n.sent = append(n.sent, c)
+	}
+	for _, name := range s.Cancel {
+		delete(n.timers, name)
+	}
+	for _, t := range s.Timers {
+		if t.Name == "" {
+			n.tb.Fatal("a timer has no name")
+		}
+		n.timers[t.Name] = t.Due
+	}
+	if n.ended = s.End; n.ended {
+		n.timers = map[string]time.Time{}
+	}
+	return s
+}
+
+// stored is e after it was stored and read.
+func (n *Instance[E, S]) stored(e E) E {
+	n.tb.Helper()
+	p, err := n.p.Events.Encode(e)
+	if err != nil {
+		n.tb.Fatalf("encode %T: %v", e, err)
+	}
+	read, err := n.p.Events.Decode(p)
+	if err != nil {
+		n.tb.Fatalf("decode %T: %v", e, err)
+	}
+	again, err := n.p.Events.Encode(read)
+	if err != nil || p.Manifest != again.Manifest || !bytes.Equal(p.Data, again.Data) {
+		n.tb.Fatalf("%T is another one after it was stored and read: %v", e, err)
+	}
+	return read
+}

@@ -1,0 +1,107 @@
+package processtest_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/process"
+	"github.com/annals-go/annals/process/processtest"
+)
+
+// A reminder asks for a payment, and reminds of it each day, three times at most.
+type (
+	billed struct{ Customer string }
+	paid   struct{}
+)
+
+var letters = process.NewTarget("letters", codec.JSON[string]("letter"))
+
+var reminder = process.Process[string, int]{
+	Type:    "Reminder",
+	Version: 2,
+	React: func(sent int, in process.Input) (process.Step[string], error) {
+		day := []process.Timer{{Name: "day", Due: in.Time.Add(24 * time.Hour)}}
+		switch v := in.Value.(type) {
+		case billed:
+			return process.Step[string]{Events: []string{"asked"}, Commands: []process.Command{letters.Ask(v.Customer, "pay")}, Timers: day}, nil
+		case paid:
+			return process.Step[string]{Cancel: []string{"day"}}, nil
+		case process.Answer:
+			if v.Err != nil {
+				return process.Step[string]{End: true}, nil
+			}
+			return process.Step[string]{}, nil
+		case process.Fired:
+			if sent == 3 || in.Version == 1 {
+				return process.Step[string]{End: true}, nil
+			}
+			return process.Step[string]{Events: []string{"reminded"}, Commands: []process.Command{letters.Tell("c", "remind")}, Timers: day}, nil
+		}
+		return process.Step[string]{}, errors.New("unknown")
+	},
+	Evolve: func(sent int, _ string) int { return sent + 1 },
+}
+
+func TestInstance(t *testing.T) {
+	t.Parallel()
+	n := processtest.New(t, reminder, "r")
+	n.Event(billed{"c"})
+	asked := n.Commands()
+	if want := []process.Command{letters.Ask("c", "pay")}; !reflect.DeepEqual(asked, want) {
+		t.Errorf("the commands are %+v", asked)
+	}
+	if s := n.Answer(asked[0], true, nil); len(s.Commands) > 0 || n.State() != 1 {
+		t.Errorf("the answer causes %+v, the state is %d", s, n.State())
+	}
+	begun := n.Now()
+	if fired := n.Pass(24*time.Hour - time.Nanosecond); fired != 0 || len(n.Commands()) > 0 {
+		t.Errorf("%d timers were fired before their time", fired)
+	}
+	if fired := n.Pass(24 * time.Hour); fired != 1 || len(n.Commands()) != 1 || len(n.Commands()) != 0 {
+		t.Errorf("%d timers were fired", fired)
+	}
+	if next := n.Timers(); len(next) != 1 || !next[0].Due.Equal(begun.Add(48*time.Hour)) {
+		t.Errorf("the timers are %v", next)
+	}
+	n.EventOf(annals.Event{Time: n.Now()}, paid{})
+	if n.Pass(1000*time.Hour) != 0 || n.Ended() || n.State() != 2 {
+		t.Error("a timer was fired that was cancelled")
+	}
+	if _, err := n.React(process.Input{Value: 1}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	n := processtest.New(t, reminder, "r")
+	n.Event(billed{"c"})
+	if fired := n.Pass(1000 * time.Hour); fired != 3 || !n.Ended() || len(n.Timers()) > 0 {
+		t.Errorf("%d timers were fired; it has ended: %v", fired, n.Ended())
+	}
+	if s := n.Event(billed{"c"}); len(s.Commands) > 0 {
+		t.Errorf("after its end it sends %+v", s)
+	}
+	n = processtest.New(t, reminder, "r")
+	n.Event(billed{"c"})
+	n.Answer(n.Commands()[0], nil, errors.New("unknown address"))
+	if !n.Ended() {
+		t.Error("it goes on after the rejection")
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	old := reminder
+	old.Version = 1
+	n := processtest.New(t, old, "r")
+	n.Event(billed{"c"})
+	n.Upgrade(reminder)
+	if n.Pass(24*time.Hour) != 1 || !n.Ended() {
+		t.Error("it has forgotten the version under which it began")
+	}
+}
