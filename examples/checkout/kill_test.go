@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -18,25 +17,33 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/examples/checkout/process"
+	"github.com/annals-go/annals/process"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
 // killAt makes this test binary a program that settles the file which is its argument, and is killed right after the nth write.
 const killAt = "CHECKOUT_KILL_AT"
 
+// late is the time within which an order is to be paid that is not.
+const late = 300 * time.Millisecond
+
 // Wherever the program is killed, another one goes on, and every command takes effect once.
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "checkout.db")
-	for _, words := range []string{
-		"stock pen 4", "place paid pen 1", "place late pen 1", "settle", "pay paid", "place sold-out pen 5", "place open pen 1",
-	} {
-		if _, err := command(t, file, strings.Fields(words)...); err != nil {
+	say := func(words ...string) {
+		if _, err := command(t, file, words...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	passTime(t, file, "Order|late/1/deadline")
+	say("stock", "pen", "4")
+	say("place", "late", "pen", "1")
+	say("-within", late.String(), "settle")
+	due := time.After(late + precision)
+	for _, words := range []string{"place paid pen 1", "settle", "pay paid", "place sold-out pen 5", "place open pen 1"} {
+		say(strings.Fields(words)...)
+	}
+	<-due
 	begun, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -74,29 +81,6 @@ func TestKillAtEveryWrite(t *testing.T) {
 	}
 }
 
-// passTime makes a timer due.
-func passTime(t *testing.T, file, id string) {
-	t.Helper()
-	store, err := sqlitestore.Open(t.Context(), file, sqlitestore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	err = store.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, _ annals.Store) error {
-		done, err := tx.ExecContext(ctx, `UPDATE todo SET at = 0 WHERE id = ?`, id)
-		if err != nil {
-			return err
-		}
-		if n, err := done.RowsAffected(); err != nil || n != 1 {
-			return fmt.Errorf("%d timers %s: %w", n, id, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // events returns the manifests of the events in a file by the id of their entity.
 func events(t *testing.T, file string) map[string][]string {
 	t.Helper()
@@ -115,7 +99,7 @@ func events(t *testing.T, file string) map[string][]string {
 	return found
 }
 
-// wantOnce demands the events of the test's orders, each once, and that one command is left.
+// wantOnce demands the events of the test's orders, each once, and that one timer is left: the deadline of the open order.
 func wantOnce(t *testing.T, file string) {
 	t.Helper()
 	got := events(t, file)
@@ -136,9 +120,17 @@ func wantOnce(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	left := 0
-	if err := store.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM todo`).Scan(&left); err != nil || left != 1 {
-		t.Errorf("%d commands are left, %v, want the deadline of the open order", left, err)
+	s, err := newShop(store, time.Hour, process.Options{}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, timers := range map[string]int{"paid": 0, "sold-out": 0, "late": 0, "open": 1} {
+		if n, err := s.flow.Load(t.Context(), id); err != nil || len(n.Timers) != timers || n.Ended != (timers == 0) {
+			t.Errorf("the instance of %s is %+v, %v, want %d timers", id, n, err, timers)
+		}
+	}
+	for p, err := range s.flow.Control().Parked(t.Context(), "") {
+		t.Errorf("%q is parked, %v", p.ID, err)
 	}
 }
 
@@ -158,16 +150,16 @@ func settleAndDie(t *testing.T, file string, n int) (string, error) {
 
 // settle settles a file.
 func settle(ctx context.Context, file string, o annals.Observer, out io.Writer) (err error) {
-	store, err := sqlitestore.Open(ctx, file, sqlitestore.Options{Init: process.Init, Observer: o})
+	store, err := sqlitestore.Open(ctx, file, sqlitestore.Options{Observer: o})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	s, err := newShop(store, process.Options{Within: time.Hour, Lease: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}, out)
+	s, err := newShop(store, time.Hour, process.Options{Ranges: 1, Lease: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}, out)
 	if err != nil {
 		return err
 	}
-	return s.process.Settle(ctx)
+	return s.flow.Settle(ctx)
 }
 
 // killer is an Observer that kills the process.
@@ -179,7 +171,7 @@ type killer struct {
 func (k *killer) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
 
 func (k *killer) End(_ context.Context, c annals.Call, _ annals.Result) {
-	if !slices.Contains([]string{"append", "transaction", "save offsets"}, c.Op) {
+	if !slices.Contains([]string{"append", "transaction", "save offsets", "put state"}, c.Op) {
 		return
 	}
 	if k.writes.Add(1) == k.at {

@@ -22,9 +22,10 @@ import (
 	"time"
 
 	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/examples/checkout/flow"
 	"github.com/annals-go/annals/examples/checkout/item"
 	"github.com/annals-go/annals/examples/checkout/order"
-	"github.com/annals-go/annals/examples/checkout/process"
+	"github.com/annals-go/annals/process"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -61,19 +62,19 @@ func run(ctx context.Context, args []string, out, log io.Writer) (err error) {
 		"place 4":  func(s *shop) error { return s.place(ctx, words[1], words[2], words[3]) },
 		"pay 2":    func(s *shop) error { return s.order(ctx, words[1], order.Pay{ID: rand.Text()}) },
 		"show 2":   func(s *shop) error { return s.show(ctx, words[1]) },
-		"run 1":    func(s *shop) error { return s.process.Run(ctx) },
-		"settle 1": func(s *shop) error { return s.process.Settle(ctx) },
+		"run 1":    func(s *shop) error { return s.flow.Run(ctx) },
+		"settle 1": func(s *shop) error { return s.flow.Settle(ctx) },
 	}[fmt.Sprint(words[0], " ", flags.NArg())]
 	if !ok {
 		flags.Usage()
 		return errUsage
 	}
-	store, err := sqlitestore.Open(ctx, *file, sqlitestore.Options{Init: process.Init})
+	store, err := sqlitestore.Open(ctx, *file, sqlitestore.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	s, err := newShop(store, process.Options{Within: *within, Logger: slog.New(slog.NewTextHandler(log, nil))}, out)
+	s, err := newShop(store, *within, process.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, out)
 	if err != nil {
 		return err
 	}
@@ -82,13 +83,13 @@ func run(ctx context.Context, args []string, out, log io.Writer) (err error) {
 
 // shop is what the program does with a file.
 type shop struct {
-	orders  *aggregate.Repository[order.Command, order.Order, order.Order]
-	items   *aggregate.Repository[item.Command, item.Item, int]
-	process *process.Process
-	out     io.Writer
+	orders *aggregate.Repository[order.Command, order.Order, order.Order]
+	items  *aggregate.Repository[item.Command, item.Item, int]
+	flow   *process.Runner[struct{}, struct{}]
+	out    io.Writer
 }
 
-func newShop(store *sqlitestore.Store, o process.Options, out io.Writer) (*shop, error) {
+func newShop(store *sqlitestore.Store, within time.Duration, o process.Options, out io.Writer) (*shop, error) {
 	orders, err := aggregate.New(store, order.Behavior, aggregate.Options{})
 	if err != nil {
 		return nil, err
@@ -97,8 +98,8 @@ func newShop(store *sqlitestore.Store, o process.Options, out io.Writer) (*shop,
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.New(store, o)
-	return &shop{orders, items, p, out}, err
+	runner, err := newRunner(store, orders, items, flow.New(within), o)
+	return &shop{orders, items, runner, out}, err
 }
 
 func (s *shop) stock(ctx context.Context, name, pieces string) error {

@@ -12,7 +12,11 @@ import (
 )
 
 // Command is one of the types below. ID names the command: an item that gets a command twice executes it once.
-type Command interface{ id() string }
+type Command interface {
+	id() string
+	// Named returns the command with another ID.
+	Named(id string) Command
+}
 
 // Fields and manifests of commands are in databases, as those of events: commands wait there.
 type (
@@ -43,6 +47,18 @@ func (c Add) id() string     { return c.ID }
 func (c Reserve) id() string { return c.ID }
 func (c Ship) id() string    { return c.ID }
 func (c Release) id() string { return c.ID }
+
+// Named is Command.
+func (c Add) Named(id string) Command { c.ID = id; return c }
+
+// Named is Command.
+func (c Reserve) Named(id string) Command { c.ID = id; return c }
+
+// Named is Command.
+func (c Ship) Named(id string) Command { c.ID = id; return c }
+
+// Named is Command.
+func (c Release) Named(id string) Command { c.ID = id; return c }
 
 // Event is one of the types below. Command is the ID of the command that caused it.
 type Event interface{ command() string }

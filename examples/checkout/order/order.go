@@ -13,7 +13,11 @@ import (
 )
 
 // Command is one of the types below. ID names the command: an order that gets a command twice executes it once.
-type Command interface{ id() string }
+type Command interface {
+	id() string
+	// Named returns the command with another ID.
+	Named(id string) Command
+}
 
 type (
 	// Place places an order.
@@ -38,6 +42,18 @@ func (c Place) id() string   { return c.ID }
 func (c Confirm) id() string { return c.ID }
 func (c Pay) id() string     { return c.ID }
 func (c Cancel) id() string  { return c.ID }
+
+// Named is Command.
+func (c Place) Named(id string) Command { c.ID = id; return c }
+
+// Named is Command.
+func (c Confirm) Named(id string) Command { c.ID = id; return c }
+
+// Named is Command.
+func (c Pay) Named(id string) Command { c.ID = id; return c }
+
+// Named is Command.
+func (c Cancel) Named(id string) Command { c.ID = id; return c }
 
 // Event is one of the types below. Command is the ID of the command that caused it.
 type Event interface{ command() string }
