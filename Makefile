@@ -52,7 +52,7 @@ elsewhere = CGO_ENABLED=0 GOGC=400
 # Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order or at random), what counts requests or
 # memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
-unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
+unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|LongEntity|LongTexts|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
 unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded)$$|^TestAllocations
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of

@@ -137,6 +137,15 @@ func (w *showing) events(v *entityView) (err error) {
 		return err
 	}
 	for e, err := range w.store.Journal().Replay(w.k.ctx, w.id, w.after+1, annals.MaxSeqNr) {
+		if errors.Is(err, annals.ErrCorrupt) { // what can be read is shown
+			past := w.after + 1
+			if n := len(v.Events); n > 0 {
+				past = v.Events[n-1].Number + 1
+			}
+			w.k.find("corrupt", w.k.next("show", string(w.id), "--after", fmt.Sprint(past)), "%s", plain(err))
+			v.broken = true
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -163,7 +172,7 @@ func (w *showing) decodes(events bool) func(annals.Payload) (any, error) {
 
 // newest adds the state of an event-sourced entity.
 func (w *showing) newest(v *entityView) {
-	if w.entity == nil || v.State != nil || v.Last == 0 {
+	if w.entity == nil || v.State != nil || v.Last == 0 || v.broken {
 		return
 	}
 	p, n, err := w.entity.load(w.k.ctx, w.store, w.named, moment{})
@@ -178,6 +187,7 @@ func (w *showing) newest(v *entityView) {
 func (w *showing) ends(v *entityView) {
 	k, id := w.k, string(w.id)
 	switch n := len(v.Events); {
+	case v.broken: // it was said what to do
 	case v.Last == 0 && v.Revision == 0:
 		k.say("nothing", k.next("ids"), "the store has nothing of this id")
 	case v.More:

@@ -19,6 +19,8 @@ type entityView struct {
 	State    *stateView           `json:"state,omitempty"` // the newest; of an event-sourced entity only where the behavior is known
 	Events   []eventView          `json:"events"`
 	More     bool                 `json:"more"` // there are events after the last one
+
+	broken bool // an event is lost or cannot be read
 }
 
 type snapshotView struct {

@@ -38,13 +38,24 @@ func TestTranscripts(t *testing.T) {
 			if *update {
 				err = os.WriteFile(name, []byte(after), 0o644)
 			} else if after != string(before) {
-				err = fmt.Errorf("run go test ./orders -update, and look at the difference:\n%s", after)
+				err = fmt.Errorf("%s\nrun go test ./orders -update, and look at the differences", difference(string(before), after))
 			}
 			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
+}
+
+// difference is the first line in which two texts differ.
+func difference(before, after string) string {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	for i := range min(len(was), len(is)) {
+		if was[i] != is[i] {
+			return fmt.Sprintf("line %d is\n%s\nwant\n%s", i+1, is[i], was[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(is), len(was))
 }
 
 // transcript runs the commands of a document, indented lines that begin with "$ orders", and replaces the indented lines after each by what it
