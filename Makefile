@@ -53,7 +53,7 @@ elsewhere = CGO_ENABLED=0 GOGC=400
 # memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|LongEntity|LongTexts|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
-unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded)$$|^TestAllocations
+unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded|CorruptChunk|InTime|ManyTimersAtOnce)$$|^TestAllocations
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.
@@ -73,6 +73,7 @@ soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how
 	$(in_memory) $(raced) -timeout 60m -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills $(call times,8)
 	$(in_memory) $(raced) -timeout 60m -run 'TestModel' ./dynamostore/internal/subscription -random.seeds $(call times,5)
 	$(in_memory) $(plain) -run 'SubscribersUnderKill' ./dynamostore -restarts $(call times,4)
+	$(in_memory) $(plain) -run 'TestRandomWorlds$$' ./internal/calendar ./lease -random.seeds $(call times,100)
 	$(in_memory) $(plain) -run 'TestSchedules$$' ./dynamostore -random.seeds $(call times,100)
 	$(in_memory) $(plain) -run 'ChangesAreCounted' ./dynamostore -changes $(call times,2000)
 	$(in_memory) $(plain) -run 'TestRules$$' ./sqlitestore ./pgstore ./dynamostore -count $(call times,4)

@@ -48,6 +48,7 @@ var rules = []struct {
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
 	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/panics internal/quote"},
 	{pkg: "process/processtest", may: "root codec process"},
+	{pkg: "tenants", may: "root internal/panics"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
