@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,11 +125,11 @@ func (w *world) wantBegun(n int) {
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		killed := false
+		var killed atomic.Bool
 		first := w.start(nil, nil)
 		w.begins(1, time.Millisecond)
 		second := w.start(func(ctx context.Context, c *faulty.Call, run func() error) error {
-			if killed {
+			if killed.Load() {
 				return faulty.Failed(c)
 			}
 			return run()
@@ -142,7 +143,7 @@ func TestHandedOver(t *testing.T) {
 		<-first.ended
 		third := w.start(nil, nil)
 		time.Sleep(time.Minute)
-		killed = true
+		killed.Store(true)
 		if took := w.begins(3, 3*length); took < length/2 || took > 2*length {
 			t.Errorf("a process that was killed was followed after %v", took)
 		}

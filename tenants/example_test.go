@@ -28,7 +28,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 
 	// Each tenant has a file. PathEscape makes a file name of whatever a tenant is called.
 	stores, err := tenants.New(func(ctx context.Context, tenant string) (annals.Store, error) {
