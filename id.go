@@ -108,9 +108,6 @@ func NewWriteID() (w WriteID) {
 	return w
 }
 
-// IsZero reports whether w is the zero WriteID.
-func (w WriteID) IsZero() bool { return w == WriteID{} }
-
 // String is the UUID text form.
 func (w WriteID) String() string {
 	var b [36]byte

@@ -52,10 +52,10 @@ var rules = []struct {
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
-	{pkg: "memstore", may: "root ability driver internal/contexts internal/statetype internal/panics internal/position internal/storeurl internal/writes"},
+	{pkg: "memstore", may: "root ability driver internal/contexts internal/statetype internal/panics internal/position internal/storeurl internal/watchers internal/writes"},
 	{pkg: "sqltx", may: "root ability"},
-	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl", libs: "modernc.org/sqlite"},
-	{pkg: "pgstore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
+	{pkg: "sqlitestore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl internal/watchers", libs: "modernc.org/sqlite"},
+	{pkg: "pgstore/...", may: "root ability sqltx driver internal/contexts internal/statetype internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid internal/watchers pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root ability driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/random internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
@@ -81,12 +81,13 @@ var rules = []struct {
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries, pgstore, driver and valid
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/warning"},
+	{pkg: "internal/watchers"}, // for stores
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
 	{pkg: "internal/hosttest", may: "root ability aggregate cleanup codec behavior entity lease internal/backoff internal/calendar internal/faulty internal/random", libs: "github.com/anishathalye/porcupine"},
 	// late is a store whose events become visible late.
-	{pkg: "internal/late", may: "root ability driver memstore internal/faulty internal/random"},
+	{pkg: "internal/late", may: "root ability driver memstore internal/faulty internal/random internal/watchers"},
 	// faulty is a store in front of another one, which tests let fail.
 	{pkg: "internal/faulty", may: "root ability"},
 	// lost compares what a store tells of an entity with and without a row.

@@ -230,7 +230,7 @@ func TestLostAnswers(t *testing.T) {
 			if got, err := r.Do(t.Context(), "a", 5); got.Reply != 5 || got.SeqNr != 1 || err != nil {
 				t.Errorf("%+v, %v", got, err)
 			}
-			if len(ids) != 3 || ids[0] != ids[1] || ids[1] != ids[2] || ids[0].IsZero() {
+			if len(ids) != 3 || ids[0] != ids[1] || ids[1] != ids[2] || ids[0] == (annals.WriteID{}) {
 				t.Errorf("write ids %v, want one three times", ids)
 			}
 			lost = 1 << 30

@@ -34,7 +34,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt,
 	if err := k.use(fault, true); err != nil {
 		return annals.Receipt{}, err
 	}
-	if c.WriteID.IsZero() {
+	if c.WriteID == (annals.WriteID{}) {
 		c.WriteID = annals.NewWriteID()
 	}
 	r, err = j.d.Append(k.in, c)

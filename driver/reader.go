@@ -32,6 +32,9 @@ type Beginning struct {
 	// Settled says that no snapshot replaces the numbers up to this one that are deleted and not in Snapshot: none was saved before they
 	// were deleted. Zero: not known.
 	Settled annals.SeqNr
+	// AtOnce says that Snapshot and the first Part of Rows were read at one moment. So no snapshot replaces what is missing in front of the first
+	// event of that Part: it had been deleted by then.
+	AtOnce bool
 	// Rows yields the numbers after Snapshot, as Reader.Rows does. nil: call Reader.Rows.
 	Rows iter.Seq2[Part, error]
 }
@@ -48,13 +51,4 @@ type Part struct {
 	Proven bool
 	// Last is the entity's last number; zero where the Part does not tell. Numbers up to Last that have no row are a gap.
 	Last annals.SeqNr
-}
-
-// Settled is Beginning.Settled for a snapshot and p, the first Part behind it, that were read at one moment: what is missing in front of the
-// first event had been deleted by then.
-func (p Part) Settled() annals.SeqNr {
-	if len(p.Events) == 0 {
-		return p.Last
-	}
-	return p.Events[0].SeqNr - 1
 }

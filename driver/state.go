@@ -60,7 +60,7 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 	if err := k.use(fault, true); err != nil {
 		return annals.Receipt{}, err
 	}
-	if w.WriteID.IsZero() {
+	if w.WriteID == (annals.WriteID{}) {
 		w.WriteID, w.FirstTry = annals.NewWriteID(), true
 	}
 	if !s.s.caps.StateMetadata {

@@ -55,7 +55,7 @@ func RecoverFrom(ctx context.Context, r Reader, snapshot func(annals.Snapshot) e
 		if last == annals.MaxSeqNr {
 			return last, nil
 		}
-		w.next, w.begun, w.settled = last+1, false, max(w.settled, w.deleted, b.Settled)
+		w.next, w.begun, w.atOnce, w.settled = last+1, false, b.AtOnce, max(w.settled, w.deleted, b.Settled)
 		rows := b.Rows
 		if rows == nil {
 			rows = r.Rows(ctx, w.next, w.to)
@@ -82,6 +82,7 @@ type walk struct {
 	last    annals.SeqNr // the entity's last number, as far as it is known
 	deleted annals.SeqNr // the number up to which events are deleted, as far as it is known
 	settled annals.SeqNr // deleted numbers up to this one are passed over before the first event
+	atOnce  bool         // the next part is of the moment of the snapshot
 }
 
 // all takes all parts, and then looks for what is missing behind them.
@@ -99,6 +100,13 @@ func (w *walk) all(ctx context.Context, rows iter.Seq2[Part, error]) error {
 
 // take takes the next part.
 func (w *walk) take(ctx context.Context, p *Part) error {
+	switch {
+	case w.atOnce && len(p.Events) > 0:
+		w.settled = max(w.settled, p.Events[0].SeqNr-1)
+	case w.atOnce:
+		w.settled = max(w.settled, p.Last)
+	}
+	w.atOnce = false
 	if err := w.learn(p); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (r *rows) Begin(context.Context, bool) (b driver.Beginning, err error) {
 	}
 	if r.together {
 		first := r.read(b.Snapshot.SeqNr+1, annals.MaxSeqNr)
-		b.Settled = first.Settled()
+		b.AtOnce = true
 		b.Rows = r.pages(b.Snapshot.SeqNr+1, annals.MaxSeqNr, &first)
 	}
 	return b, nil

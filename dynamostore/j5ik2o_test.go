@@ -249,7 +249,7 @@ func TestJ5ik2oWritersAreNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, known := writers[e.WriteID]; e.WriteID.IsZero() || known && e.WriteID != before {
+		if n, known := writers[e.WriteID]; e.WriteID == (annals.WriteID{}) || known && e.WriteID != before {
 			t.Errorf("the writer of event %d wrote event %d", e.SeqNr, n)
 		}
 		writers[e.WriteID], before = e.SeqNr, e.WriteID

@@ -115,7 +115,7 @@ func TestRetriesAreIdentical(t *testing.T) {
 					t.Errorf("sent %+v, then %+v", tries[0], again)
 				}
 			}
-			if tries[0].commit.WriteID.IsZero() && tries[0].state.WriteID.IsZero() {
+			if tries[0].commit.WriteID == (annals.WriteID{}) && tries[0].state.WriteID == (annals.WriteID{}) {
 				t.Error("a write has no WriteID")
 			}
 		})

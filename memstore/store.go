@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/position"
 	"github.com/annals-go/annals/internal/statetype"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // Options of a Store. The zero Options work.
@@ -56,7 +57,7 @@ type backend struct {
 	writing  chan struct{} // has an element while a write or a transaction is under way
 	mu       sync.Mutex    // of all data, those of transactions too
 	data     data
-	watchers driver.Watchers
+	watchers watchers.Set
 
 	subscriptions map[string]*subscription // by name; mu guards them
 }

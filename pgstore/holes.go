@@ -63,5 +63,5 @@ func (a writer) continued(b writer) bool {
 	}
 	first, _ := writes.ParseID(*a.name) // zero for the name of a foreign writer in another form
 	second, _ := writes.ParseID(*b.name)
-	return first == second && (first.IsZero() || !a.at.Equal(*b.at))
+	return first == second && (first == (annals.WriteID{}) || !a.at.Equal(*b.at))
 }

@@ -45,7 +45,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 		first, err = r.first(ctx, &b)
 		return err
 	})
-	b.Settled = first.Settled()
+	b.AtOnce = true
 	b.Rows = func(yield func(driver.Part, error) bool) {
 		if more := r.full(); !yield(first, nil) || !more {
 			return

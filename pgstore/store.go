@@ -16,6 +16,7 @@ import (
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/clock"
 	"github.com/annals-go/annals/internal/statetype"
+	"github.com/annals-go/annals/internal/watchers"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -148,7 +149,7 @@ type backend struct {
 	clock      clock.Guard    // of the server
 	late       atomic.Bool    // the last watermark found a transaction older than Lateness
 	notifier   notifier
-	watchers   driver.Watchers
+	watchers   watchers.Set
 }
 
 // newBackend is a backend that has not been opened yet.

@@ -74,12 +74,3 @@ func (q *oneEntity) skip(to annals.SeqNr) {
 		q.next = to + 1
 	}
 }
-
-// Event returns the event number n of an entity, and false when there is none, because it was deleted or not written yet. Its errors are
-// those of annals.Journal.Replay.
-func Event(ctx context.Context, s annals.Store, id annals.PersistenceID, n annals.SeqNr) (annals.Event, bool, error) {
-	for e, err := range s.Journal().Replay(ctx, id, n, n) {
-		return e, err == nil, err
-	}
-	return annals.Event{}, false, nil
-}

@@ -346,23 +346,6 @@ func TestIDs(t *testing.T) {
 	})
 }
 
-func TestEvent(t *testing.T) {
-	t.Parallel()
-	s := memstore.New()
-	write(t, s, "T|1", 3)
-	if err := s.Journal().DeleteTo(t.Context(), "T|1", 1); err != nil {
-		t.Fatal(err)
-	}
-	for n, want := range map[annals.SeqNr]bool{1: false, 2: true, 3: true, 4: false} {
-		if e, ok, err := query.Event(t.Context(), s, "T|1", n); err != nil || ok != want || ok && e.SeqNr != n {
-			t.Errorf("number %d: %+v, %v, %v", n, e, ok, err)
-		}
-	}
-	if _, _, err := query.Event(t.Context(), s, "", 1); !errors.Is(err, annals.ErrInvalid) {
-		t.Errorf("without an id: %v", err)
-	}
-}
-
 // What watches the store ends with the loop.
 func TestWatchEndsWithTheLoop(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/contexts"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // backend is the open file, with one connection that writes and several that read.
@@ -30,7 +31,7 @@ type backend struct {
 	readers  *readers
 	userDB   *sql.DB
 	writer   *writer
-	watchers driver.Watchers
+	watchers watchers.Set
 
 	signalled atomic.Int64 // the latest time of an event or state that was signalled to watchers
 }

@@ -39,7 +39,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 		}
 		return err
 	})
-	b.Settled = first.Settled()
+	b.AtOnce = true
 	b.Rows = r.pages(ctx, first, annals.MaxSeqNr)
 	return b, err
 }

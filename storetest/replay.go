@@ -134,7 +134,7 @@ func fieldsOfEvents(h *harness) {
 	size := len(commits[0].Events)
 	for i, e := range h.replay(id, 1, annals.MaxSeqNr) {
 		c, r := commits[i/size], receipts[i/size]
-		if e.ID != id || !e.WriteID.IsZero() && e.WriteID != c.WriteID {
+		if e.ID != id || e.WriteID != (annals.WriteID{}) && e.WriteID != c.WriteID {
 			h.Errorf("number %d: got id %q and write %v, want %q and %v (or zero)", e.SeqNr, e.ID, e.WriteID, id, c.WriteID)
 		}
 		if h.caps.Times && (e.Time.IsZero() || e.Time.Location() != time.UTC || e.Time.Nanosecond()%1000 != 0) {

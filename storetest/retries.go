@@ -188,7 +188,7 @@ func lostAnswers(h *harness) {
 	h.wantEvents("replay after lost answers", es, id, 1, annals.SeqNr(writers*rounds))
 	for w := range landed {
 		for n, writeID := range landed[w] {
-			if int(n) <= len(es) && !es[n-1].WriteID.IsZero() && es[n-1].WriteID != writeID {
+			if int(n) <= len(es) && es[n-1].WriteID != (annals.WriteID{}) && es[n-1].WriteID != writeID {
 				h.Errorf("number %d was acknowledged to writer %d as %v: got %v stored", n, w, writeID, es[n-1].WriteID)
 			}
 		}

@@ -182,7 +182,7 @@ type player struct {
 
 func (p *player) play(steps ...step) {
 	p.Helper()
-	if p.writer.IsZero() {
+	if p.writer == (annals.WriteID{}) {
 		p.writer = annals.NewWriteID()
 	}
 	w := &writer{p.bench, p.layout, nil}

@@ -128,7 +128,7 @@ func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n an
 		switch {
 		case err != nil:
 			return err
-		case rec.tombstone() && rec.write.IsZero() && rec.seq == after+1 && rec.last() == n:
+		case rec.tombstone() && rec.write == (annals.WriteID{}) && rec.seq == after+1 && rec.last() == n:
 			return nil // an earlier try has written it
 		case rec.last() != after:
 			return &annals.Error{After: after, Last: rec.last(), Kind: annals.ErrConflict}

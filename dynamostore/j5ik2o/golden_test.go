@@ -267,7 +267,7 @@ func readEvents(t *testing.T, store annals.Store, e entity, there []annals.SeqNr
 	for i, want := range e.Journal.Events {
 		got := events[i]
 		writer := ""
-		if !got.WriteID.IsZero() {
+		if got.WriteID != (annals.WriteID{}) {
 			writer = got.WriteID.String()
 		}
 		if got.SeqNr != want.SeqNr || !same(got.Payload, want) || writer != want.WriterUUID || got.ID != e.PID || got.Time.IsZero() || got.Adapter != want.EventAdapterManifest {

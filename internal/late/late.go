@@ -13,9 +13,9 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/random"
+	"github.com/annals-go/annals/internal/watchers"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -43,7 +43,7 @@ type Store struct {
 	mem      *memstore.Store
 	faulty   *faulty.Store
 	o        Options
-	watchers driver.Watchers
+	watchers watchers.Set
 
 	mu     sync.Mutex
 	random *random.Source
@@ -208,7 +208,7 @@ type journal struct {
 }
 
 func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
-	if c.WriteID.IsZero() {
+	if c.WriteID == (annals.WriteID{}) {
 		c.WriteID = annals.NewWriteID()
 	}
 	j.s.mu.Lock()

@@ -71,7 +71,7 @@ func (b *bench) append(c annals.Commit) (annals.Receipt, error) {
 	if err := valid.Commit(c, b.offer.Capabilities.Limits); err != nil {
 		return annals.Receipt{}, err
 	}
-	if c.WriteID.IsZero() {
+	if c.WriteID == (annals.WriteID{}) {
 		c.WriteID = annals.NewWriteID()
 	}
 	return b.Journal.Append(b.Context(), c)

@@ -1,13 +1,13 @@
-package driver
+// Package watchers has the part of ability.Watcher that backends have in common.
+package watchers
 
 import (
 	"context"
 	"sync"
 )
 
-// Watchers are the open watches of a backend: the part of ability.Watcher that backends have in common. The zero Watchers has none. It
-// must not be copied after first use.
-type Watchers struct {
+// Set is the open watches of a backend. The zero Set has none. It must not be copied after first use.
+type Set struct {
 	// Follow, when it is not nil, runs as long as there are watches, to call Wake for the writes of other processes. It returns when its
 	// ctx ends. It is set before the first Watch.
 	Follow func(ctx context.Context)
@@ -19,7 +19,7 @@ type Watchers struct {
 }
 
 // Watch opens a watch. Its channel holds one signal, for all writes since it was received last, and is closed when ctx ends or by Close.
-func (w *Watchers) Watch(ctx context.Context) <-chan struct{} {
+func (w *Set) Watch(ctx context.Context) <-chan struct{} {
 	signals := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,7 +41,7 @@ func (w *Watchers) Watch(ctx context.Context) <-chan struct{} {
 }
 
 // Wake signals to every watch.
-func (w *Watchers) Wake() {
+func (w *Set) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for signals := range w.open {
@@ -53,7 +53,7 @@ func (w *Watchers) Wake() {
 }
 
 // Close ends every watch, and waits for Follow.
-func (w *Watchers) Close() {
+func (w *Set) Close() {
 	w.mu.Lock()
 	for signals := range w.open {
 		w.end(signals)
@@ -63,7 +63,7 @@ func (w *Watchers) Close() {
 }
 
 // end closes a watch, and stops Follow with the last. The lock is held.
-func (w *Watchers) end(signals chan struct{}) {
+func (w *Set) end(signals chan struct{}) {
 	if !w.open[signals] {
 		return
 	}

@@ -1,4 +1,4 @@
-package driver_test
+package watchers_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // Follow runs while there are watches, and no longer.
@@ -14,7 +14,7 @@ func TestWatchers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var did []string
-		w := &driver.Watchers{Follow: func(ctx context.Context) {
+		w := &watchers.Set{Follow: func(ctx context.Context) {
 			did = append(did, "begin")
 			<-ctx.Done()
 			did = append(did, "end")
