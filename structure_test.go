@@ -46,7 +46,7 @@ var rules = []struct {
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/document internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
-	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/panics internal/quote"},
+	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/panics internal/quote"},
 	{pkg: "process/processtest", may: "root codec process"},
 	{pkg: "tenants", may: "root internal/panics"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
@@ -59,7 +59,7 @@ var rules = []struct {
 	{pkg: "dynamostore/...", may: "root ability driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/random internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
 	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
-	{pkg: "entitytest", may: "root codec behavior"},
+	{pkg: "entitytest", may: "root codec behavior internal/host"},
 
 	{pkg: "internal/bound"},
 	{pkg: "internal/clock"},

@@ -102,24 +102,19 @@ func newRepository[C, S, R any](model host.Observed[C, S, R], o Options) *Reposi
 		saves: saves{done: map[annals.PersistenceID]chan struct{}{}}, lines: lines{of: map[annals.PersistenceID]*line{}}}
 }
 
-// Load is the entity's newest state and its number, as View shows them. The state is the caller's.
+// Load is the entity's newest state and its number: that of its last event, or its revision; 0 when it was never written. The state is the
+// caller's.
 func (r *Repository[C, S, R]) Load(ctx context.Context, id string) (s S, number annals.SeqNr, err error) {
-	err = r.View(ctx, id, func(now S, at annals.SeqNr) error { s, number = now, at; return nil })
-	return s, number, err
-}
-
-// View calls fn with the newest state of the entity and its number: that of its last event, or its revision; 0 when it was never written.
-// The state belongs to fn. An error of fn is returned unchanged; a panic of fn is ErrPanic.
-func (r *Repository[C, S, R]) View(ctx context.Context, id string, fn func(s S, number annals.SeqNr) error) error {
 	pid, err := r.model.Identify("view", id)
 	if err != nil {
-		return err
+		return s, 0, err
 	}
 	e := r.model.New(id, pid)
 	if err := r.model.Load(ctx, pid, e); err != nil {
-		return err
+		return s, 0, err
 	}
-	return e.View(fn)
+	err = e.View(func(now S, at annals.SeqNr) error { s, number = now, at; return nil })
+	return s, number, err
 }
 
 // LoadAt returns the state of an event-sourced entity after its event n, and the number of the last event in it: n, or less if n is a number

@@ -155,12 +155,6 @@ func TestDo(t *testing.T) {
 		if s, at, err := r.Load(t.Context(), "never written"); s != 0 || at != 0 || err != nil {
 			t.Errorf("Load: %d at %d, %v", s, at, err)
 		}
-		if err := r.View(t.Context(), "a", func(int, annals.SeqNr) error { return errPoor }); err != errPoor {
-			t.Errorf("View: %v, want its function's error", err)
-		}
-		if err := r.View(t.Context(), "a", func(int, annals.SeqNr) error { panic("of the test") }); !errors.Is(err, annals.ErrPanic) {
-			t.Errorf("View: %v, want a panic", err)
-		}
 	})
 }
 

@@ -79,14 +79,12 @@ func TestAggregateInTx(t *testing.T) {
 		if _, err := orders.Do(ctx, "o-2", Place{Item: "pen"}); err != nil {
 			return err
 		}
-		err = orders.View(ctx, "o-2", func(_ Placed, at annals.SeqNr) error { // nothing is sent before the function returns
-			if at != 0 {
-				t.Errorf("within the transaction the order is at %d, want 0", at)
-			}
-			return nil
-		})
+		_, at, err := orders.Load(ctx, "o-2") // nothing is sent before the function returns
 		if err != nil {
 			return err
+		}
+		if at != 0 {
+			t.Errorf("within the transaction the order is at %d, want 0", at)
 		}
 		tx.Add(s.own.add("stock pen", -1))
 		return errOwn
@@ -163,7 +161,8 @@ func TestOuterHostsInTx(t *testing.T) {
 		if _, err := orders.Ask(ctx, "o-1", Place{Item: "pen"}); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("a command to a repository on the outer store: %v, want ErrInvalid", err)
 		}
-		return orders.View(ctx, "o-1", func(Placed, annals.SeqNr) error { return nil })
+		_, _, err = orders.Load(ctx, "o-1")
+		return err
 	})
 	if err != nil {
 		t.Error(err)

@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// CloudFormation returns a template in JSON with a resource for each table. The logical id of a resource is the name of its table as words
+// CloudFormation returns a template in JSON with a resource for each of the tables of Schema. The logical id of a resource is the name of its table as words
 // that begin with a capital letter. CloudFormation keeps the tables when their stack is deleted, and when a change would replace them.
-func (t Tables) CloudFormation() string {
+func CloudFormation(tables []*dynamodb.CreateTableInput) string {
 	resources := block{}
-	for _, in := range t {
+	for _, in := range tables {
 		table := fields(in)
 		if s, ok := table["StreamSpecification"].(block); ok {
 			delete(s, "StreamEnabled") // CloudFormation has no such property: a view switches the stream on

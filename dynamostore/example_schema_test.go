@@ -33,10 +33,10 @@ func ExampleSchema() {
 	}
 	file := filepath.Join(os.TempDir(), "shop.tf.json")
 	defer func() { _ = os.Remove(file) }()
-	if err := os.WriteFile(file, []byte(tables.Terraform()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(dynamostore.Terraform(tables)), 0o600); err != nil {
 		log.Panic(err)
 	}
-	fmt.Print(tables.CloudFormation())
+	fmt.Print(dynamostore.CloudFormation(tables))
 	// Output:
 	// {
 	//   "AWSTemplateFormatVersion": "2010-09-09",

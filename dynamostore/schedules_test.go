@@ -36,14 +36,13 @@ var ownSort = j5ik2o.SortKey{Key: func(id annals.PersistenceID, n annals.SeqNr, 
 }}
 
 // ownKeys is as ownSort for tables of esa.
-type ownKeys struct{}
-
-func (ownKeys) PartitionKey(entityType, value string, shards int) string {
-	return fmt.Sprintf("%s/%d/%d", entityType, len(value)%shards, shards)
-}
-
-func (ownKeys) SortKey(entityType, value string, n annals.SeqNr) string {
-	return fmt.Sprintf("%s/%s/%03d/%d", entityType, value, n*7919%1009, n)
+var ownKeys = esa.KeyResolver{
+	PartitionKey: func(entityType, value string, shards int) string {
+		return fmt.Sprintf("%s/%d/%d", entityType, len(value)%shards, shards)
+	},
+	SortKey: func(entityType, value string, n annals.SeqNr) string {
+		return fmt.Sprintf("%s/%s/%03d/%d", entityType, value, n*7919%1009, n)
+	},
 }
 
 // scheduled are the layouts with every option.
@@ -69,14 +68,14 @@ func scheduled() map[string]plan.Layout {
 			", plain":           func(l *esa.Layout) { l.Format = esa.Plain() },
 			", value":           func(l *esa.Layout) { l.BareAID = true },
 			", micros":          func(l *esa.Layout) { l.Journal.OccurredAt, l.Types = time.Microsecond, []string{"Other-Thing"} },
-			", own keys":        func(l *esa.Layout) { l.Keys = ownKeys{} },
+			", own keys":        func(l *esa.Layout) { l.Keys = ownKeys },
 		} {
 			l := of
 			if l.Peer != esa.Rust5 {
 				l.Shards = 3
 			}
 			change(&l)
-			if l.Peer == esa.Rust5 && (l.Format != nil || l.BareAID || l.Keys != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
+			if l.Peer == esa.Rust5 && (l.Format != nil || l.BareAID || l.Keys.SortKey != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
 				continue // the tables of these libraries have no such settings
 			}
 			layouts["esa, "+peer+option] = l

@@ -9,20 +9,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Tables describe tables as the requests that create them.
-type Tables []*dynamodb.CreateTableInput
-
 // Schema returns the tables that Open creates with Options.CreateTables for a layout and the options o, in an account that has none of
-// them: those of the layout, those of Options.StateTypes, then that of Options.Subscriptions. It sends no request. The error is ErrInvalid when the settings are wrong.
+// them, as the requests that create them: those of the layout, those of Options.StateTypes, then that of Options.Subscriptions. It sends no request. The error is ErrInvalid when the settings are wrong.
 //
-// Tables.CloudFormation and Tables.Terraform are the same tables as text, for the tools that manage an account. They have what Schema
+// CloudFormation and Terraform are the same tables as text, for the tools that manage an account. They have what Schema
 // sets; add tags, encryption and backups to the text.
-func Schema(layout Layout, o Options) (Tables, error) {
+func Schema(layout Layout, o Options) ([]*dynamodb.CreateTableInput, error) {
 	s, err := newStore(nil, layout, o)
 	if err != nil {
 		return nil, &annals.Error{Op: "schema", Kind: annals.ErrInvalid, Err: err}
 	}
-	var all Tables
+	var all []*dynamodb.CreateTableInput
 	for _, t := range s.offer.Tables {
 		all = append(all, creation(s.indexed(t), o))
 	}

@@ -67,7 +67,7 @@ func TestSchema(t *testing.T) {
 			if err != nil || len(tables) != c.tables {
 				t.Fatalf("%d tables, %v, want %d", len(tables), err, c.tables)
 			}
-			for text, parsed := range map[string]dynamostore.Tables{"CloudFormation": fromCloudFormation(t, tables.CloudFormation()), "Terraform": fromTerraform(t, tables.Terraform())} {
+			for text, parsed := range map[string][]*dynamodb.CreateTableInput{"CloudFormation": fromCloudFormation(t, dynamostore.CloudFormation(tables)), "Terraform": fromTerraform(t, dynamostore.Terraform(tables))} {
 				if !slices.EqualFunc(parsed, sorted(tables), func(a, b *dynamodb.CreateTableInput) bool { return reflect.DeepEqual(a, b) }) {
 					t.Errorf("%s has\n%s\nwant\n%s", text, shown(t, parsed), shown(t, tables))
 				}
@@ -99,7 +99,7 @@ func akkaTables(index string) akka.Layout {
 // Names of resources have no characters that a tool refuses, and are different.
 func TestNamesOfResources(t *testing.T) {
 	t.Parallel()
-	var tables dynamostore.Tables
+	var tables []*dynamodb.CreateTableInput
 	for _, name := range []string{"akka-persistence.snapshot", "akka.persistence-snapshot", "2024", "-_.", "._-"} {
 		tables = append(tables, &dynamodb.CreateTableInput{TableName: &name})
 	}
@@ -107,8 +107,8 @@ func TestNamesOfResources(t *testing.T) {
 		text string
 		want []string
 	}{
-		{tables.CloudFormation(), []string{"2024", "AkkaPersistenceSnapshot", "AkkaPersistenceSnapshot2", "Table", "Table2"}},
-		{tables.Terraform(), []string{"_-__", "_2024", "__-", "akka-persistence_snapshot", "akka_persistence-snapshot"}},
+		{dynamostore.CloudFormation(tables), []string{"2024", "AkkaPersistenceSnapshot", "AkkaPersistenceSnapshot2", "Table", "Table2"}},
+		{dynamostore.Terraform(tables), []string{"_-__", "_2024", "__-", "akka-persistence_snapshot", "akka_persistence-snapshot"}},
 	} {
 		var got struct {
 			Resources map[string]any
@@ -144,7 +144,7 @@ func TestSchemaOfWrongSettings(t *testing.T) {
 }
 
 // fromCloudFormation are the tables of a template: its properties are named like the fields of the request.
-func fromCloudFormation(t *testing.T, text string) (tables dynamostore.Tables) {
+func fromCloudFormation(t *testing.T, text string) (tables []*dynamodb.CreateTableInput) {
 	t.Helper()
 	var template struct {
 		AWSTemplateFormatVersion string
@@ -167,7 +167,7 @@ func fromCloudFormation(t *testing.T, text string) (tables dynamostore.Tables) {
 }
 
 // fromTerraform are the tables of a configuration, as the AWS provider makes requests of its arguments.
-func fromTerraform(t *testing.T, text string) (tables dynamostore.Tables) {
+func fromTerraform(t *testing.T, text string) (tables []*dynamodb.CreateTableInput) {
 	t.Helper()
 	type index struct {
 		Name       string
@@ -248,11 +248,11 @@ func decode(t *testing.T, text string, v any) {
 	}
 }
 
-func sorted(tables dynamostore.Tables) dynamostore.Tables {
+func sorted(tables []*dynamodb.CreateTableInput) []*dynamodb.CreateTableInput {
 	return slices.SortedFunc(slices.Values(tables), func(a, b *dynamodb.CreateTableInput) int { return strings.Compare(*a.TableName, *b.TableName) })
 }
 
-func shown(t *testing.T, tables dynamostore.Tables) string {
+func shown(t *testing.T, tables []*dynamodb.CreateTableInput) string {
 	t.Helper()
 	text, err := json.MarshalIndent(sorted(tables), "", " ")
 	if err != nil {

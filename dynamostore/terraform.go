@@ -3,15 +3,16 @@ package dynamostore
 import (
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // Terraform returns a configuration in Terraform's JSON syntax, for a file whose name ends in .tf.json, with an aws_dynamodb_table for each
-// table. A resource is called like its table, with _ for characters that a resource must not have. Terraform refuses to destroy the
+// of the tables of Schema. A resource is called like its table, with _ for characters that a resource must not have. Terraform refuses to destroy the
 // tables.
-func (t Tables) Terraform() string {
+func Terraform(tables []*dynamodb.CreateTableInput) string {
 	resources := block{}
-	for _, in := range t {
+	for _, in := range tables {
 		table := tfBlock(in.TableName, in.KeySchema, in.ProvisionedThroughput)
 		table["billing_mode"], table["lifecycle"] = in.BillingMode, block{"prevent_destroy": true}
 		var attributes, global, local []block

@@ -64,12 +64,9 @@ func newRuntime[C, S, R any](store annals.Store, model host.Observed[C, S, R], o
 	return r
 }
 
-// Pending is how many commands wait for an answer.
-func (r *Runtime[C, S, R]) Pending() int { return int(r.pending.Load()) }
-
-// Len is the number of entities in memory.
-func (r *Runtime[C, S, R]) Len() int {
+// Size is how many entities are in memory, and how many commands wait for an answer.
+func (r *Runtime[C, S, R]) Size() (entities, pending int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.live)
+	return len(r.live), int(r.pending.Load())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // Case is a scenario of one entity: commands C, state S, replies R. E is an event, or an effect on a durable state: behavior.Effect[S]. Its
@@ -39,7 +40,7 @@ type Case[C, E, S, R any] struct {
 // New starts a scenario for the entity named id, which has no events. A faulty b ends the test.
 func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id string) *Case[C, E, S, R] {
 	t.Helper()
-	if err := b.Validate(); err != nil {
+	if err := host.Faults(b); err != nil {
 		t.Fatal(err)
 	}
 	if b.Events == nil {

@@ -6,12 +6,13 @@ import (
 
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // NewState starts a scenario for the entity named id, whose durable state was never written. A faulty b ends the test.
 func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id string) *Case[C, behavior.Effect[S], S, R] {
 	t.Helper()
-	if err := b.Validate(); err != nil {
+	if err := host.StateFaults(b); err != nil {
 		t.Fatal(err)
 	}
 	if b.States == nil {

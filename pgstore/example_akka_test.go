@@ -26,7 +26,7 @@ func ExampleOpen_pekko() {
 			return nil, err
 		}
 		return pgstore.Open(ctx, pool, pgstore.Options{
-			Tables:   pgstore.PekkoTables(), // or AkkaTables, which is the default
+			Tables:   pgstore.PekkoTables(), // zero Tables are Akka's
 			Lateness: 30 * time.Second,      // JVM programs write to the tables, too
 		})
 	}

@@ -187,7 +187,7 @@ func (h *hostile) open(script []byte) *driver.Store {
 	h.text = take(&script, 1)[0]%2 == 1
 	h.script = script
 	named := annals.StateType[pgx.Tx]{Columns: []string{"name"}, Bind: func(annals.State) (annals.Columns, error) { return nil, nil }}
-	b := &backend{options: Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"T": named}}, tables: AkkaTables()}
+	b := &backend{options: Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"T": named}}, tables: akkaTables()}
 	if err := b.settle(); err != nil {
 		panic(err)
 	}

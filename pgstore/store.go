@@ -22,7 +22,7 @@ import (
 
 // Options of a Store. The zero Options are valid.
 type Options struct {
-	Tables       Tables                              // zero means AkkaTables
+	Tables       Tables                              // zero: those of Akka's plugins
 	CreateTables bool                                // Open creates the schema, tables and indexes that do not exist, and upgrades the table of epochs of an older release; it changes nothing else
 	JSONB        bool                                // new tables have payload columns of type JSONB; those of existing tables may have any type
 	TagsIndex    bool                                // indexes for Filter.Tag are created too; they make writes with tags slower

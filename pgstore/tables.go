@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Tables are the names of a store's tables: AkkaTables, PekkoTables or your own. An empty name means Akka's name. Names are
+// Tables are the names of a store's tables: PekkoTables or your own. An empty name means that of akka-persistence-r2dbc and akka-projection-r2dbc. Names are
 // case-sensitive and need no quotes.
 type Tables struct {
 	Schema          string // "" means the connection's search_path
@@ -23,21 +23,21 @@ type Tables struct {
 	Epoch           string // epochs and positions of projection workers, which the plugins do not have; without this table Progress.Epoch and Through are ErrUnsupported
 }
 
-// AkkaTables are the tables of akka-persistence-r2dbc and akka-projection-r2dbc.
-func AkkaTables() Tables {
+// akkaTables are the tables of akka-persistence-r2dbc and akka-projection-r2dbc.
+func akkaTables() Tables {
 	return Tables{Journal: "event_journal", Snapshot: "snapshot", State: "durable_state",
 		TimestampOffset: "akka_projection_timestamp_offset_store", Epoch: "annals_projection_epoch"}
 }
 
 // PekkoTables are the tables of pekko-persistence-r2dbc and pekko-projection-r2dbc.
 func PekkoTables() Tables {
-	t := AkkaTables()
+	t := akkaTables()
 	t.TimestampOffset = "projection_timestamp_offset_store"
 	return t
 }
 
 func (t Tables) withDefaults() Tables {
-	akka := AkkaTables()
+	akka := akkaTables()
 	t.Journal = cmp.Or(t.Journal, akka.Journal)
 	t.Snapshot = cmp.Or(t.Snapshot, akka.Snapshot)
 	t.State = cmp.Or(t.State, akka.State)
@@ -76,7 +76,7 @@ func (t Tables) states(o Options) []string {
 
 // names are Akka's names and those of t, as statements have them, in pairs for a strings.Replacer.
 func (t Tables) names() []string {
-	akka := AkkaTables()
+	akka := akkaTables()
 	return []string{quote(akka.Journal), t.quoted(t.Journal), quote(akka.Snapshot), t.quoted(t.Snapshot), quote(akka.State), t.quoted(t.State),
 		quote(akka.TimestampOffset), t.quoted(t.TimestampOffset), quote(akka.Epoch), t.quoted(t.Epoch)}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // Process describes a process manager with events E and state S of its own. Type and React are required. One value serves all instances: its
@@ -71,5 +72,5 @@ func (p Process[E, S]) Validate() error {
 	if p.React == nil {
 		faults = append(faults, errors.New("React is missing"))
 	}
-	return errors.Join(append(faults, p.behavior().Validate())...)
+	return errors.Join(append(faults, host.Faults(p.behavior()))...)
 }

@@ -126,7 +126,8 @@ const (
 	Stop // end Run with the error
 )
 
-func (v Verdict) String() string {
+// name is v as an operation.
+func (v Verdict) name() string {
 	switch v {
 	case Retry:
 		return "retry"

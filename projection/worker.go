@@ -327,9 +327,9 @@ func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdic
 	}
 	if verdict != Retry || seldom(w.failed) {
 		w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
-			slog.Int("try", w.failed), slog.String("verdict", verdict.String()), slog.Any("error", cause))
+			slog.Int("try", w.failed), slog.String("verdict", verdict.name()), slog.Any("error", cause))
 	}
-	w.r.tell(ctx, annals.Call{Op: verdict.String(), ID: e.ID, Events: 1}, annals.Result{Retries: w.failed - 1, Err: cause})
+	w.r.tell(ctx, annals.Call{Op: verdict.name(), ID: e.ID, Events: 1}, annals.Result{Retries: w.failed - 1, Err: cause})
 	if verdict == Stop {
 		return Stop, w.stop(e, cause)
 	}

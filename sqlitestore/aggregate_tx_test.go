@@ -70,14 +70,12 @@ func TestAggregateInTx(t *testing.T) {
 		if _, err := orders.Do(ctx, "o-2", Place{Item: "pen"}); err != nil {
 			return err
 		}
-		err = orders.View(ctx, "o-2", func(_ Placed, at annals.SeqNr) error {
-			if at != 1 {
-				t.Errorf("within the transaction the order is at %d, want 1", at)
-			}
-			return nil
-		})
+		_, at, err := orders.Load(ctx, "o-2")
 		if err != nil {
 			return err
+		}
+		if at != 1 {
+			t.Errorf("within the transaction the order is at %d, want 1", at)
 		}
 		mustExec(t, tx, `UPDATE stock SET pieces = pieces - 1`)
 		return errOwn
@@ -130,7 +128,8 @@ func TestOuterHostsInTx(t *testing.T) {
 		wantKind(t, err, annals.ErrInvalid)
 		_, err = orders.Ask(ctx, "o-1", Place{Item: "pen"})
 		wantKind(t, err, annals.ErrInvalid)
-		return orders.View(ctx, "o-1", func(Placed, annals.SeqNr) error { return nil })
+		_, _, err = orders.Load(ctx, "o-1")
+		return err
 	})
 	if err != nil {
 		t.Error(err)

@@ -149,32 +149,29 @@ func (s settings) layout(p esa.Peer) esa.Layout {
 		l.BareAID = true
 	}
 	if s.Resolver == "padded" {
-		l.Keys = padded{texts: p != esa.JS3}
+		l.Keys = padded(p != esa.JS3)
 	}
 	return l
 }
 
 // padded is the key resolver of scenario resolver. That of JS 3.1.1 chooses the shard only.
-type padded struct{ texts bool }
-
-// PartitionKey is esa.KeyResolver.
-func (p padded) PartitionKey(entityType, value string, shards int) string {
-	sum := 0
-	for _, b := range []byte(value) {
-		sum += int(b)
+func padded(texts bool) (r esa.KeyResolver) {
+	r.PartitionKey = func(entityType, value string, shards int) string {
+		sum := 0
+		for _, b := range []byte(value) {
+			sum += int(b)
+		}
+		if !texts {
+			return fmt.Sprintf("%s-%d", entityType, sum%shards)
+		}
+		return fmt.Sprintf("k:%s:%d", entityType, sum%shards)
 	}
-	if !p.texts {
-		return fmt.Sprintf("%s-%d", entityType, sum%shards)
+	if texts {
+		r.SortKey = func(entityType, value string, n annals.SeqNr) string {
+			return fmt.Sprintf("k:%s:%s:%010d", entityType, value, n)
+		}
 	}
-	return fmt.Sprintf("k:%s:%d", entityType, sum%shards)
-}
-
-// SortKey is esa.KeyResolver.
-func (p padded) SortKey(entityType, value string, n annals.SeqNr) string {
-	if !p.texts {
-		return fmt.Sprintf("%s-%s-%d", entityType, value, n)
-	}
-	return fmt.Sprintf("k:%s:%s:%010d", entityType, value, n)
+	return r
 }
 
 // event returns the payload of e as a program has it: JSON with the members of the test program of the library. That of Rust 3 has the body alone.

@@ -9,29 +9,33 @@ import (
 )
 
 // KeyResolver makes the keys of rows, as the key resolver that a program has given to its library. entityType and value are the parts of an
-// id before and after its first "|"; the type of an id without "|" is "|". Two ids must not share both keys of a row. Its methods may
-// be called from many goroutines at once.
-type KeyResolver interface {
+// id before and after its first "|"; the type of an id without "|" is "|". Two ids must not share both keys of a row. Its functions may
+// be called from many goroutines at once. A nil function is that of the Peer.
+type KeyResolver struct {
 	// PartitionKey has 1 to 2,048 bytes.
-	PartitionKey(entityType, value string, shards int) string
+	PartitionKey func(entityType, value string, shards int) string
 	// SortKey has 1 to 1,024 bytes. n is the number of an event in the journal table; in the snapshot table it is 0 for the head and
 	// the number of the state for a copy.
-	SortKey(entityType, value string, n annals.SeqNr) string
+	SortKey func(entityType, value string, n annals.SeqNr) string
 }
 
-// resolver is the KeyResolver of a library.
-type resolver struct {
-	peer peer
-	bare bool
+// own reports whether a function of r is not that of the Peer.
+func (r KeyResolver) own() bool { return r.PartitionKey != nil || r.SortKey != nil }
+
+// of is r with the functions of a library in place of those that are nil.
+func (r KeyResolver) of(p peer, bare bool) KeyResolver {
+	if r.PartitionKey == nil {
+		r.PartitionKey = func(entityType, value string, shards int) string {
+			return entityType + "-" + strconv.FormatInt(p.shard(entityType, value, bare, shards), 10)
+		}
+	}
+	if r.SortKey == nil {
+		r.SortKey = sortKey
+	}
+	return r
 }
 
-// PartitionKey is KeyResolver.
-func (r resolver) PartitionKey(entityType, value string, shards int) string {
-	return entityType + "-" + strconv.FormatInt(r.peer.shard(entityType, value, r.bare, shards), 10)
-}
-
-// SortKey is KeyResolver.
-func (resolver) SortKey(entityType, value string, n annals.SeqNr) string {
+func sortKey(entityType, value string, n annals.SeqNr) string {
 	return typeValue(entityType, value) + "-" + strconv.FormatInt(int64(n), 10)
 }
 

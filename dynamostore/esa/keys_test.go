@@ -84,15 +84,14 @@ func TestKeys(t *testing.T) {
 			n, _ := strconv.Atoi(shards)
 			for language, want := range partitions {
 				for _, p := range languages[language] {
-					r := resolver{peer: peers[p]}
+					r := KeyResolver{}.of(peers[p], false)
 					if have := r.PartitionKey(id.ID.Type, id.ID.Value, n); have != want {
-						t.Errorf("%v of %v with %d shards: got %q, want %q", p, id.ID, n, have, want)
+						t.Errorf("%v of %v with %d shards: got %q, want %q", peers[p].name, id.ID, n, have, want)
 					}
 				}
 			}
 		}
-		r := resolver{}
-		if head, event := r.SortKey(id.ID.Type, id.ID.Value, 0), r.SortKey(id.ID.Type, id.ID.Value, 1); head != id.SKey.Head || event != id.SKey.Event1 {
+		if head, event := sortKey(id.ID.Type, id.ID.Value, 0), sortKey(id.ID.Type, id.ID.Value, 1); head != id.SKey.Head || event != id.SKey.Event1 {
 			t.Errorf("sort keys of %v: got %q, %q", id.ID, head, event)
 		}
 		if aid := typeValue(id.ID.Type, id.ID.Value); aid != id.AID {
@@ -124,10 +123,10 @@ func TestOwner(t *testing.T) {
 func TestRefusedKeys(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]Layout{
-		"an empty partition key":   {Shards: 1, Keys: fixed{"", "s"}},
-		"an empty sort key":        {Shards: 1, Keys: fixed{"p", ""}},
-		"a long partition key":     {Shards: 1, Keys: fixed{string(make([]byte, 2049)), "s"}},
-		"a long sort key":          {Shards: 1, Keys: fixed{"p", string(make([]byte, 1025))}},
+		"an empty partition key":   {Shards: 1, Keys: fixed("", "s")},
+		"an empty sort key":        {Shards: 1, Keys: fixed("p", "")},
+		"a long partition key":     {Shards: 1, Keys: fixed(string(make([]byte, 2049)), "s")},
+		"a long sort key":          {Shards: 1, Keys: fixed("p", string(make([]byte, 1025)))},
 		"a type that is not known": {Shards: 1},
 	} {
 		if key, err := l.rows().key("order-item|1", 1); err == nil {
@@ -137,7 +136,6 @@ func TestRefusedKeys(t *testing.T) {
 }
 
 // fixed is a KeyResolver whose keys are always the same.
-type fixed struct{ partition, sort string }
-
-func (f fixed) PartitionKey(string, string, int) string     { return f.partition }
-func (f fixed) SortKey(string, string, annals.SeqNr) string { return f.sort }
+func fixed(partition, sort string) KeyResolver {
+	return KeyResolver{func(string, string, int) string { return partition }, func(string, string, annals.SeqNr) string { return sort }}
+}

@@ -15,7 +15,7 @@ import (
 type Layout struct {
 	Peer   Peer // the library whose rows are written
 	Shards int  // the shard count that the library's program has; required, but for Rust5
-	// Keys makes the keys of rows. nil is the formula of the Peer, with Shards.
+	// Keys makes the keys of rows. Zero is the formula of the Peer, with Shards.
 	Keys KeyResolver
 	// BareAID says that the attribute aid has the value of an id alone, for ids of Rust whose display text is their value. Then only the key
 	// tells the type, so it is ErrInvalid together with Keys. Without it the attribute has the type, "-" and the value.
@@ -103,18 +103,18 @@ func (l Layout) faults() error {
 		}
 	}
 	apart, s := peers[l.Peer].apart, l.Snapshot
-	wrong(apart && (l.Shards != 0 || l.Keys != nil || l.BareAID || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
-		"the tables of %v have no Shards, Keys, BareAID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", l.Peer)
-	wrong(!apart && l.Head != "", "the tables of %v have no table of heads", l.Peer)
+	wrong(apart && (l.Shards != 0 || l.Keys.own() || l.BareAID || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
+		"the tables of %s have no Shards, Keys, BareAID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", peers[l.Peer].name)
+	wrong(!apart && l.Head != "", "the tables of %s have no table of heads", peers[l.Peer].name)
 	wrong(!apart && l.Shards < 1, "%d shards", l.Shards)
 	switch l.Journal.OccurredAt {
 	case 0, time.Nanosecond, time.Microsecond, time.Millisecond, time.Second:
 	default:
 		wrong(true, "the unit of times is %v", l.Journal.OccurredAt)
 	}
-	wrong(l.BareAID && l.Keys != nil, "BareAID and Keys exclude each other")
+	wrong(l.BareAID && l.Keys.own(), "BareAID and Keys exclude each other")
 	wrong(s.Keep < 0 || s.Expire < 0 || s.Expire%time.Second != 0, "snapshot: Keep or Expire is negative, or Expire is not in whole seconds")
-	wrong(s.Keep > 0 && l.Peer == Seed, "snapshot: the tables of %v have no copies, and Keep is not 0", l.Peer)
+	wrong(s.Keep > 0 && l.Peer == Seed, "snapshot: the tables of %s have no copies, and Keep is not 0", peers[l.Peer].name)
 	wrong(s.Expire > 0 && s.Keep == 0, "snapshot: Expire is of copies, and Keep is 0")
 	f, ok := l.Format.(jsonFormat)
 	wrong(ok && f.SeqNr == "-" && !peers[l.Peer].stateNr, "format: without the member SeqNr nothing tells the number of a state")
@@ -124,15 +124,12 @@ func (l Layout) faults() error {
 // rows returns how the rows of the tables are made.
 func (l Layout) rows() rows {
 	p := peers[l.Peer]
-	r := rows{keys: keys{aids: aids{l.Types, l.BareAID}, resolver: l.Keys, shards: l.Shards, apart: p.apart}, peer: p, unit: cmp.Or(l.Journal.OccurredAt, p.unit), format: l.Format, writeIDs: l.WriteIDs}
-	if r.resolver == nil {
-		r.resolver = resolver{p, l.BareAID}
-	}
+	r := rows{keys: keys{aids: aids{l.Types, l.BareAID}, resolver: l.Keys.of(p, l.BareAID), shards: l.Shards, apart: p.apart}, peer: p, unit: cmp.Or(l.Journal.OccurredAt, p.unit), format: l.Format, writeIDs: l.WriteIDs}
 	if r.format == nil {
 		r.format = p.format
 	}
 	_, r.plain = r.format.(plain)
-	_, r.formula = r.resolver.(resolver)
+	r.formula = !l.Keys.own()
 	return r
 }
 

@@ -200,7 +200,7 @@ func TestReplacedEvents(t *testing.T) {
 // A head that has counted too many events is found with few requests, also when it is the greatest number.
 func TestDamagedVersion(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]Layout{"shared": shared, "lean": repeatable, "keys": {Shards: 3, Format: Plain(), Keys: resolved{}}} {
+	for name, l := range map[string]Layout{"shared": shared, "lean": repeatable, "keys": {Shards: 3, Format: Plain(), Keys: resolved}} {
 		for _, version := range []annals.SeqNr{13, 1 << 40, annals.MaxSeqNr - 1, annals.MaxSeqNr} {
 			h := newHistory(t, l)
 			h.library(t, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)

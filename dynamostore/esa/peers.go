@@ -81,14 +81,6 @@ func (p peer) attrCount() string {
 	return attrVersion
 }
 
-// String is the name of p in a URL.
-func (p Peer) String() string {
-	if p < 0 || int(p) >= len(peers) {
-		return "unknown"
-	}
-	return peers[p].name
-}
-
 // shardGo is FNV-1a of the value, in 64 bits.
 func shardGo(_, value string, _ bool, shards int) int64 {
 	h := uint64(0xcbf29ce484222325)

@@ -64,7 +64,7 @@ func (j *journal) others(it plan.Item, numbers []annals.SeqNr) string {
 			continue
 		}
 		k := j.keys
-		k.resolver = resolver{p, k.bare}
+		k.resolver = KeyResolver{}.of(p, k.bare)
 		for _, n := range numbers {
 			if key, err := k.key(k.owner(it, n), n); err == nil && plan.SameKey(key, j.events.KeyOf(it)) {
 				names = append(names, p.name)

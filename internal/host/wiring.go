@@ -50,7 +50,7 @@ func refusal(op string, store annals.Store, faults []error, needs []need) error 
 }
 
 func refuseSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R], c Config) error {
-	faults := []error{c.Faults, b.Validate(), progress.Fault(c.Projections)}
+	faults := []error{c.Faults, Faults(b), progress.Fault(c.Projections)}
 	if len(c.Projections) > 0 && !c.DeleteEvents {
 		faults = append(faults, errors.New("Projections without DeleteEvents"))
 	}
@@ -70,7 +70,7 @@ func refuseSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C
 }
 
 func refuseDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R], c Config) error {
-	return refusal(c.Host+".NewState", store, []error{c.Faults, b.Validate()}, []need{
+	return refusal(c.Host+".NewState", store, []error{c.Faults, StateFaults(b)}, []need{
 		{claims.States, true},
 		{claims.Tags, b.Tags != nil && !c.MayDrop},
 		{claims.StateInfo, (c.Metadata != nil || b.Metadata != nil) && !c.MayDrop},

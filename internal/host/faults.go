@@ -1,0 +1,51 @@
+package host
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/annals-go/annals/behavior"
+)
+
+// Faults returns all faults of b in one error.
+func Faults[C, E, S, R any](b behavior.EventSourced[C, E, S, R]) error {
+	return errors.Join(
+		typeFault(b.Type), missing("Decide", b.Decide == nil),
+		fault(b.Evolve == nil && b.EvolveStored == nil, "Evolve and EvolveStored are both nil: set one of them"),
+		fault(b.Evolve != nil && b.EvolveStored != nil, "Evolve and EvolveStored are both set: set one of them"),
+		fault(b.Metadata != nil && b.EvolveStored == nil, "Metadata is set without EvolveStored"),
+		missing("Events (E is an interface)", b.Events == nil && isInterface[E]()),
+		missing("States (S is an interface)", b.States == nil && b.SnapshotEvery > 0 && isInterface[S]()),
+		fault(b.SnapshotEvery < 0, "SnapshotEvery is negative"),
+		codecFault(b.Events), codecFault(b.States), codecFault(b.Metadata))
+}
+
+// StateFaults returns all faults of b in one error.
+func StateFaults[C, S, R any](b behavior.DurableState[C, S, R]) error {
+	return errors.Join(typeFault(b.Type), missing("Decide", b.Decide == nil),
+		fault(b.Metadata != nil && b.Stored == nil, "Metadata is set without Stored"),
+		missing("States (S is an interface)", b.States == nil && isInterface[S]()), codecFault(b.States), codecFault(b.Metadata))
+}
+
+func typeFault(t string) error {
+	return fault(t == "" || strings.Contains(t, "|") || strings.HasPrefix(t, "annals."), `Type must be non-empty, without "|", and not begin with "annals."`)
+}
+
+func missing(name string, is bool) error { return fault(is, name+" is nil") }
+
+func fault(is bool, text string) error {
+	if is {
+		return errors.New("behavior: " + text)
+	}
+	return nil
+}
+
+func codecFault(c any) error {
+	if v, ok := c.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
+func isInterface[T any]() bool { return reflect.TypeFor[T]().Kind() == reflect.Interface }
