@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -58,7 +59,7 @@ type reading struct {
 	to    annals.SeqNr            // the last number that is read
 	which annals.SnapshotCriteria // of the snapshots that may be used
 	seen  annals.SeqNr            // the newest of them, also if it cannot be decoded
-	fault error                   // why it cannot
+	fault error                   // why a snapshot cannot be decoded
 }
 
 // unbounded reports whether r.which would allow every snapshot, because the zero time does not bound it: none is so old.
@@ -75,7 +76,12 @@ func (e *sourced[C, E, S, R]) loadAt(ctx context.Context, p Past) error {
 		if err := e.reset(); err != nil || r.to == 0 {
 			return err
 		}
-		if err := e.restoreAt(ctx, &r); err != nil {
+		most := math.MaxInt
+		if r.unbounded() {
+			most = 0
+		}
+		var err error
+		if r.seen, r.fault, err = e.restoreNewest(ctx, r.which, most); err != nil {
 			return err
 		}
 		tooLate, err := e.replayTo(ctx, r)
@@ -87,29 +93,6 @@ func (e *sourced[C, E, S, R]) loadAt(ctx context.Context, p Past) error {
 		}
 		r.which.MaxSeqNr = e.snapshot - 1
 	}
-}
-
-// restoreAt makes the newest snapshot that r may use, and that can be decoded, the state.
-func (e *sourced[C, E, S, R]) restoreAt(ctx context.Context, r *reading) error {
-	r.seen, r.fault = 0, nil
-	if r.unbounded() {
-		return nil
-	}
-	for which := r.which; which.MaxSeqNr > 0; {
-		s, ok, err := e.m.store.Snapshots().Latest(ctx, e.pid, which)
-		if err != nil && !errors.Is(err, annals.ErrUnsupported) {
-			return err
-		}
-		if !ok {
-			return nil
-		}
-		fault, err := e.restore(s)
-		if r.seen = max(r.seen, s.SeqNr); err != nil || fault == nil {
-			return err
-		}
-		r.fault, which.MaxSeqNr = fault, s.SeqNr-1
-	}
-	return nil
 }
 
 // replayTo takes the state from its snapshot to the end of r. tooLate says that the event of the snapshot is after r.Time: its time is from

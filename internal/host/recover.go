@@ -113,7 +113,11 @@ func (e *sourced[C, E, S, R]) rebuild(ctx context.Context, unread annals.Snapsho
 	if err := e.reset(); err != nil {
 		return err
 	}
-	if err := e.restoreOlder(ctx, unread.SeqNr); err != nil {
+	kept := 1
+	if e.m.caps.ManySnapshots {
+		kept = e.m.c.KeepSnapshots
+	}
+	if _, _, err := e.restoreNewest(ctx, annals.SnapshotCriteria{MaxSeqNr: unread.SeqNr - 1}, kept-1); err != nil {
 		return err
 	}
 	begin := e.snapshot
@@ -138,19 +142,24 @@ func (e *sourced[C, E, S, R]) rebuild(ctx context.Context, unread annals.Snapsho
 	return nil
 }
 
-// restoreOlder makes the newest snapshot below n that can be decoded the state, if it is among those that KeepSnapshots keeps.
-func (e *sourced[C, E, S, R]) restoreOlder(ctx context.Context, n annals.SeqNr) error {
-	for kept := 1; e.m.caps.ManySnapshots && kept < e.m.c.KeepSnapshots && n > 1; kept++ {
-		s, ok, err := e.m.store.Snapshots().Latest(ctx, e.pid, annals.SnapshotCriteria{MaxSeqNr: n - 1})
-		if err != nil || !ok {
-			return err
+// restoreNewest makes the newest snapshot that can be decoded the state, among the first most of those that fit which. seen is the newest of them,
+// also if it cannot be decoded, and fault says why the last one that cannot be decoded cannot.
+func (e *sourced[C, E, S, R]) restoreNewest(ctx context.Context, which annals.SnapshotCriteria, most int) (seen annals.SeqNr, fault, err error) {
+	for ; most > 0 && which.MaxSeqNr > 0; most-- {
+		s, ok, err := e.m.store.Snapshots().Latest(ctx, e.pid, which)
+		switch {
+		case errors.Is(err, annals.ErrUnsupported), err == nil && !ok:
+			return seen, fault, nil
+		case err != nil:
+			return seen, fault, err
 		}
-		if fault, err := e.restore(s); err != nil || fault == nil {
-			return err
+		unread, err := e.restore(s)
+		if seen = max(seen, s.SeqNr); err != nil || unread == nil {
+			return seen, fault, err
 		}
-		n = s.SeqNr
+		fault, which.MaxSeqNr = unread, s.SeqNr-1
 	}
-	return nil
+	return seen, fault, nil
 }
 
 // notRebuilt is the error when events that unread covers are missing. Another owner saves a snapshot before it deletes events, so
