@@ -86,6 +86,8 @@ const (
 //     age of deleted events is that of the marker that DeleteTo left.
 //   - CheckHealth makes two statements: one over the caller's pool, which asks for tables and rights, and one over a connection for
 //     writes, which reads the journal and asks whether the session can write.
+//   - Close waits for writes until their outcomes are known, at most 30 seconds and an attempt, and for reads, which only their contexts end,
+//     at most as long as a write may take. ErrUnavailable says that reads have not ended. Watches end.
 type Store struct {
 	*driver.Store
 	backend *backend
@@ -115,10 +117,6 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 // DB is the pool that the store reads with: the one that was given to Open, or one that was made for a URL, or for a pooler in place of a
 // pool that prepares statements; those are closed with the store. Writes of the store have connections of their own.
 func (s *Store) DB() *pgxpool.Pool { return s.backend.reads }
-
-// Close waits for the calls under way: for writes until their outcomes are known, at most 30 seconds and an attempt; for reads, which
-// only their contexts end, at most as long as a write may take. ErrUnavailable says that reads have not ended. Watches end.
-func (s *Store) Close() error { return s.Store.Close() }
 
 // backend is what a Store and its transactions share.
 type backend struct {

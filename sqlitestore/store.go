@@ -55,6 +55,7 @@ func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTable
 //     and removes it, and takes and releases the write lock. The error is ErrUnavailable when the disk is full or the lock was not free
 //     for five seconds, ErrCorrupt when a file was deleted or replaced, and ErrInvalid when the file or its folder cannot be written.
 //     Within InTx it is ErrInvalid.
+//   - Close also waits for writes that are still executed after the contexts of their callers have ended.
 type Store struct {
 	*driver.Store
 	backend *backend
@@ -90,10 +91,6 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.Store = driver.New(view{b, b}, driver.Options{Name: "sqlite", Self: s, Atomically: s.atomically, Observer: o.Observer})
 	return s, nil
 }
-
-// Close waits for the calls that are running, and for writes that are still executed after the contexts of their callers have ended.
-// Calls after Close return ErrClosed. Close must not be called within InTx.
-func (s *Store) Close() error { return s.Store.Close() }
 
 // DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.
 func (s *Store) DB() *sql.DB { return s.backend.userDB }
