@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"os/signal"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -23,6 +24,9 @@ func TestMain(m *testing.M) {
 	// For the DynamoDB of the tests.
 	_ = os.Setenv("AWS_ACCESS_KEY_ID", "test")
 	_ = os.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	// The first call of signal.Notify starts goroutines that never end. They must not be in a synctest bubble.
+	_, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	stop()
 	defer postgres.Stop()
 	dynamo.Main(m)
 }
