@@ -11,22 +11,25 @@ others = outlet internal/figures operate
 # Tests sync their files often, which takes little in memory.
 in_memory = export TMPDIR=$$(scripts/memory.sh);
 
-.PHONY: help run test servers versions check lint race soak fuzz vulncheck figures
+.PHONY: help run test servers versions version14 version18 check lint race soak soakraced soakplain fuzz vulncheck figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
 
 run: ## the demo: a chat service is killed while it writes, and loses no message
-	$(GO) run ./examples/groupchat demo
+	CGO_ENABLED=0 $(GO) run $(compiler) ./examples/groupchat demo
 
 # In a first run the compiler takes most of the time. It takes less with a larger heap, without cgo and debugging information, and when it
 # does not inline functions. The tests take as long without that, but SQLite and the standard library would be much slower.
+# Targets whose programs are compiled with the same flags share what the compiler has made.
+compiler = '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
+test versions lint race soak soakraced soakplain fuzz vulncheck: export GOGC = 400
+
 # Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
-test: export GOGC = 400
 test: export CGO_ENABLED = 0
-compiler = -gcflags=all='-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
+longest = ./pgstore ./dynamostore ./sqlitestore
 test: servers ## every test; go vet is part of make lint, and the longest packages begin first
-	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) ./pgstore ./dynamostore ./sqlitestore ./...
+	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) $(longest) ./...
 	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -timeout 5m $(compiler) ./... || exit 1; done
 
 servers: ## install the database servers that tests start: PostgreSQL with PgBouncer, a DynamoDB
@@ -36,18 +39,21 @@ servers: ## install the database servers that tests start: PostgreSQL with PgBou
 unversioned = ^Test(Projections|Timers|Turns|Rules|TwoRuntimes|Hosts|Handlers|Accounts|Deleted|Kinds)|BehindAPooler$$|OnASilentNetwork$$|OnASlowNetwork$$
 
 versions: servers ## the tests of pgstore with less data on the oldest and the newest PostgreSQL that are supported upstream
-	$(in_memory) for v in 14 18; do \
-		ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $$v) && export ANNALS_POSTGRES_PROGRAMS && $(plain) -short -skip '$(unversioned)' -parallel 4 ./pgstore/... ./internal/servers/postgres || exit 1; done
+	@$(MAKE) --no-print-directory -j2 -Otarget version14 version18
+
+version14 version18: # one prints when it has ended
+	$(in_memory) export ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $(@:version%=%)) && $(plain) -short -skip '$(unversioned)' ./pgstore/... ./internal/servers/postgres
 
 check: lint race ## the checks that a change must pass: linters, and the tests under the race detector
 
 lint: ## gofmt, golangci-lint (pinned in tools/go.mod), which runs go vet too, and go vet for macOS and Windows
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
-	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && for m in . $(others); do (cd $$m && $$linter run ./...) || exit 1; done
-	for os in darwin windows; do for m in . $(others); do $(elsewhere) GOOS=$$os $(GO) -C $$m vet -gcflags=all='-dwarf=false -l -N' ./... || exit 1; done; done
+	CGO_ENABLED=0 $(GO) build -modfile=tools/go.mod -gcflags=all=-dwarf=false -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	$(as_tests) && for m in . $(others); do (cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
+	for os in darwin windows; do for m in . $(others); do CGO_ENABLED=0 GOOS=$$os $(GO) -C $$m vet -gcflags=all='-dwarf=false -l -N' ./... || exit 1; done; done
 
-# go vet compiles what a package imports. Without optimizing, that takes a fifth of the time.
-elsewhere = CGO_ENABLED=0 GOGC=400
+# The linter reads what the compiler has made of packages, here that of make test.
+as_tests = export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) $(compiler)"
 
 # Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order or at random), what counts requests or
 # memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
@@ -57,14 +63,17 @@ unraced := $(unraced)|^Test(ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfP
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.
-raced = $(GO) test -vet=off -race -gcflags=modernc.org/sqlite/lib=-race=false
+raced = $(GO) test -vet=off -parallel 4 -race -gcflags=all=-dwarf=false -gcflags=modernc.org/sqlite/lib='-dwarf=false -race=false'
 
 race: servers ## the tests under the race detector, with less data; needs a C compiler
-	$(in_memory) $(raced) -short -skip '$(unraced)' -timeout 30m ./...
+	$(in_memory) $(raced) -short -skip '$(unraced)' -timeout 30m $(longest) ./...
 	$(in_memory) for m in $(others); do $(subst test,-C $$m test,$(raced)) -short -skip '$(unraced)' -timeout 5m ./... || exit 1; done
 
 # The tests without the race detector are compiled as for make test, so that .ci/run compiles them once.
 soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how often
+	@$(MAKE) --no-print-directory -j2 -Oline soakraced soakplain
+
+soakraced:
 	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance|Transactor)/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./storetest ./sqlitestore ./pgstore
 	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./dynamostore
 	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
@@ -72,6 +81,8 @@ soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how
 	$(in_memory) $(raced) -timeout 60m -run 'ProcessesShare' ./projection -rounds $(call times,3)
 	$(in_memory) $(raced) -timeout 60m -run 'TestProjections' ./sqlitestore ./pgstore ./dynamostore ./internal/followtest -kills $(call times,8)
 	$(in_memory) $(raced) -timeout 60m -run 'TestModel' ./dynamostore/internal/subscription -random.seeds $(call times,5)
+
+soakplain:
 	$(in_memory) $(plain) -run 'SubscribersUnderKill' ./dynamostore -restarts $(call times,4)
 	$(in_memory) $(plain) -run 'TestRandomWorlds$$' ./internal/calendar ./lease -random.seeds $(call times,100)
 	$(in_memory) $(plain) -run 'TestSchedules$$' ./dynamostore -random.seeds $(call times,100)
@@ -81,7 +92,7 @@ soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how
 	$(in_memory) $(plain) -run 'TestFleet' ./internal/fleet -rollouts $(ROUNDS)
 	$(in_memory) $(plain) -run 'ManyParked' ./projection -parked $(call times,20000)
 
-plain = CGO_ENABLED=0 $(GO) test -vet=off -timeout 60m $(compiler)
+plain = CGO_ENABLED=0 $(GO) test -vet=off -parallel 4 -timeout 60m $(compiler)
 times = $$(($(1) * $(ROUNDS)))
 
 fuzz: servers ## every fuzz function, four at a time; FUZZTIME=1m for each
