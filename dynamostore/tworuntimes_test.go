@@ -2,6 +2,7 @@ package dynamostore_test
 
 import (
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -16,15 +17,20 @@ import (
 	"github.com/annals-go/annals/internal/hosttest"
 )
 
-// onLayouts runs test with layouts whose recoveries differ. open opens another store on the same tables.
-func onLayouts(t *testing.T, test func(t *testing.T, open func() *dynamostore.Store)) {
-	t.Parallel()
-	for name, layout := range map[string]dynamostore.Layout{
+// recovered are layouts whose recoveries differ.
+func recovered() map[string]dynamostore.Layout {
+	return map[string]dynamostore.Layout{
 		"commit":                    newCommit(),
 		"j5ik2o, id":                newJ5ik2o(j5ik2o.Journal{}, false)(),
 		"j5ik2o, number":            newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 4}, false)(),
 		"j5ik2o, number and number": newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 4}, true)(),
-	} {
+	}
+}
+
+// onLayouts runs test with layouts. open opens another store on the same tables.
+func onLayouts(t *testing.T, layouts map[string]dynamostore.Layout, test func(t *testing.T, open func() *dynamostore.Store)) {
+	t.Parallel()
+	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, func() *dynamostore.Store {
@@ -40,7 +46,7 @@ func onLayouts(t *testing.T, test func(t *testing.T, open func() *dynamostore.St
 }
 
 func TestTwoRuntimes(t *testing.T) {
-	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.TwoRuntimes(t, open(), open())
 	})
 }
@@ -78,19 +84,24 @@ func TestTimers(t *testing.T) {
 }
 
 func TestHostsRecover(t *testing.T) {
-	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Recovery(t, open())
 	})
 }
 
+// It sends many requests: make test runs half of the layouts, make race the others.
 func TestHostsLoadThePast(t *testing.T) {
-	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+	layouts := recovered()
+	maps.DeleteFunc(layouts, func(name string, _ dynamostore.Layout) bool {
+		return (name == "commit" || name == "j5ik2o, number") == testing.Short()
+	})
+	onLayouts(t, layouts, func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Past(t, open())
 	})
 }
 
 func TestHostsDeleteEvents(t *testing.T) {
-	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Retention(t, open())
 	})
 }
