@@ -41,9 +41,9 @@ var rules = []struct {
 	{pkg: "codec/cborcodec", may: "root codec codec/internal/...", libs: "github.com/fxamacker/cbor/v2"},
 
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
-	{pkg: "aggregate", may: "root codec behavior internal/backoff internal/contexts internal/host internal/panics"},
+	{pkg: "aggregate", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/host internal/keys internal/panics"},
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
-	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/panics internal/progress"},
+	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/keys internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/document internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
 	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/panics internal/quote"},
@@ -66,6 +66,7 @@ var rules = []struct {
 	{pkg: "internal/contexts"},                               // for hosts, stores and package driver
 	{pkg: "internal/statetype", may: "root internal/panics"}, // for stores
 	{pkg: "internal/sqltext"},
+	{pkg: "internal/keys", may: "root codec internal/document"}, // for package aggregate and cleanup
 	{pkg: "internal/leases"},
 	{pkg: "internal/document", may: "root codec internal/backoff"},
 	{pkg: "internal/calendar", may: "root codec lease internal/backoff internal/claims internal/document internal/panics internal/valid"},

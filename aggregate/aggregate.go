@@ -6,7 +6,7 @@
 // When another process wrote first, the repository reads again and decides again. No entity is kept between calls, and any number of
 // processes may serve the same entities. Commands to an entity that has met conflicts lately wait for each other, and processes that write to
 // it without a pause take turns of 150 ms or longer. On the store that Transactor.InTx hands over, a command is part of the caller's own
-// transaction: see docs/guide/transactions.md.
+// transaction: see docs/guide/transactions.md. AskOnce executes a command once though it is sent twice.
 //
 // Package entity runs the same behaviors and reads and writes the same records; both may be used on one entity.
 package aggregate
@@ -29,6 +29,12 @@ import (
 type Options struct {
 	WriteTimeout    time.Duration // of one write with all its tries, within the caller's context; 0: 10 s
 	ConflictTimeout time.Duration // from the first conflict of a command with other owners until it is ErrConflict; 0: 30 s
+
+	// AskOnce knows the key of a command for KeyAge after it was executed, by the clocks of the processes; 0: 24 h. KeepKeys is the most keys of an
+	// entity within that time; beyond that, commands with keys are ErrOverloaded; 0: 500. Each command with a key writes all keys of its entity, about 60
+	// bytes for each. Of an entity that gets no such command any more, the keys stay until it is forgotten.
+	KeyAge   time.Duration
+	KeepKeys int
 
 	KeepSnapshots int  // the newest so many; 0: 1. Some stores keep only one: Capabilities.ManySnapshots
 	DeleteEvents  bool // delete the events that the oldest kept snapshot covers, once it has been read back from the store; see SingleOwner
@@ -64,6 +70,8 @@ func (o *Options) config() host.Config {
 	faults := errors.Join(
 		host.Default("WriteTimeout", &o.WriteTimeout, 10*time.Second),
 		host.Default("ConflictTimeout", &o.ConflictTimeout, 30*time.Second),
+		host.Default("KeyAge", &o.KeyAge, 24*time.Hour),
+		host.Default("KeepKeys", &o.KeepKeys, 500),
 		host.Default("KeepSnapshots", &o.KeepSnapshots, 1))
 	return host.Config{Host: "aggregate", Faults: faults, WriteTimeout: o.WriteTimeout, KeepSnapshots: o.KeepSnapshots, DeleteEvents: o.DeleteEvents,
 		SingleOwner: o.SingleOwner, MayDrop: o.MayDrop, Projections: o.Projections, Metadata: o.Metadata,
@@ -72,10 +80,13 @@ func (o *Options) config() host.Config {
 
 // Repository runs one behavior: commands C, state S, replies R. It is safe for concurrent use.
 type Repository[C, S, R any] struct {
-	model host.Observed[C, S, R]
-	o     Options
-	saves saves
-	lines lines
+	model   host.Observed[C, S, R]
+	o       Options
+	saves   saves
+	lines   lines
+	store   annals.Store
+	sourced bool
+	on      func(in annals.Store) (*Repository[C, S, R], error) // makes the same repository on another store
 }
 
 // New is a repository of event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the store
@@ -85,7 +96,9 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	if err != nil {
 		return nil, err
 	}
-	return newRepository(model, o), nil
+	r := newRepository(store, model, o)
+	r.sourced, r.on = true, func(in annals.Store) (*Repository[C, S, R], error) { return New(in, b, o) }
+	return r, nil
 }
 
 // NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
@@ -94,11 +107,13 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 	if err != nil {
 		return nil, err
 	}
-	return newRepository(model, o), nil
+	r := newRepository(store, model, o)
+	r.on = func(in annals.Store) (*Repository[C, S, R], error) { return NewState(in, b, o) }
+	return r, nil
 }
 
-func newRepository[C, S, R any](model host.Observed[C, S, R], o Options) *Repository[C, S, R] {
-	return &Repository[C, S, R]{model: model, o: o,
+func newRepository[C, S, R any](store annals.Store, model host.Observed[C, S, R], o Options) *Repository[C, S, R] {
+	return &Repository[C, S, R]{store: store, model: model, o: o,
 		saves: saves{done: map[annals.PersistenceID]chan struct{}{}}, lines: lines{of: map[annals.PersistenceID]*line{}}}
 }
 
@@ -169,7 +184,7 @@ func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.
 	if l := r.lines.join(pid, false); l != nil {
 		return r.queue(ctx, l, id, pid, c, nil)
 	}
-	result, overtaken, err := r.once(ctx, nil, id, pid, c, at)
+	result, overtaken, err := r.once(ctx, nil, id, pid, c, at, nil)
 	if !overtaken {
 		return result, err
 	}
@@ -181,20 +196,24 @@ func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.
 func (r *Repository[C, S, R]) alone(ctx context.Context, id string, pid annals.PersistenceID, c C, at annals.SeqNr) (behavior.Result[R], error) {
 	began := time.Now()
 	for try := 0; ; try++ {
-		result, overtaken, err := r.once(ctx, nil, id, pid, c, at)
+		result, overtaken, err := r.once(ctx, nil, id, pid, c, at, nil)
 		if !overtaken || time.Since(began) >= r.o.ConflictTimeout || try > 0 && backoff.Wait(ctx, try-1) != nil {
 			return result, err
 		}
 	}
 }
 
-// once runs c once. It reports whether another owner wrote between the load and the write. When l is not nil, c is at its front.
-func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
+// once runs c once. It reports whether another owner wrote between the load and the write. When l is not nil, c is at its front. before, if it is
+// not nil, is set to the number of the entity before c.
+func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr, before *annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
 	began, e := time.Now(), r.model.New(id, pid)
 	if err := r.model.Load(ctx, pid, e); err != nil {
 		return result, false, err
 	}
 	l.loaded(began, e.SeqNr())
+	if before != nil {
+		*before = e.SeqNr()
+	}
 	d := e.Decide(ctx, c, at)
 	if d.Err != nil {
 		return result, false, d.Err

@@ -2,10 +2,12 @@ package cleanup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/keys"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
@@ -170,9 +172,29 @@ func (w *work) forget(ctx context.Context) error {
 	}
 	done, err := w.forgetter.Forget(ctx, ability.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: w.o.DryRun})
 	if err == nil && done && !w.o.DryRun {
-		err = w.forgetProgress(ctx)
+		err = errors.Join(w.forgetProgress(ctx), w.forgetKeys(ctx))
 	}
 	w.Forgotten, w.Waiting = done && err == nil, !done && err == nil
+	return err
+}
+
+// forgetKeys removes the keys of the commands to the entity. Nobody writes to an entity that could be forgotten, so they need no age.
+func (w *work) forgetKeys(ctx context.Context) error {
+	if !w.caps.States {
+		return nil
+	}
+	id := keys.ID(w.ID)
+	state, there, err := w.store.States().Get(ctx, id)
+	if err != nil || state.Revision == 0 {
+		return err
+	}
+	if there {
+		write := annals.StateWrite{ID: id, After: state.Revision, WriteID: annals.NewWriteID(), FirstTry: true}
+		if _, err := w.store.States().Delete(ctx, write); err != nil {
+			return err
+		}
+	}
+	_, err = w.forgetter.Forget(ctx, ability.Forgetting{ID: id})
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/dynamostore"
 )
 
@@ -93,6 +95,51 @@ func TestCommitCosts(t *testing.T) {
 		t.Fatal(n)
 	}
 	cost("replay of 1,000 events of 2 KB", 3, 600, 0)
+}
+
+// A command with a key costs a read of the keys and a transaction of two items beside the read of the entity. The keys are 1 KB for 13 of them. A
+// repetition writes nothing.
+func TestCostsOfKeys(t *testing.T) {
+	t.Parallel()
+	seen := &recorder{}
+	s := openCommit(t, client(t), dynamostore.Options{Observer: seen})
+	orders, err := aggregate.New(s, behavior.EventSourced[int, int, int, int]{
+		Type:   "Order",
+		Decide: func(_, n int) ([]int, error) { return []int{n}, nil },
+		Evolve: func(_, n int) int { return n },
+		Reply:  func(n, _ int, _ []int) int { return n },
+	}, aggregate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := 0
+	cost := func(key string, requests int, reads, writes float64) {
+		t.Helper()
+		if _, err := orders.AskOnce(t.Context(), key, "o", 1); err != nil {
+			t.Fatal(err)
+		}
+		all := seen.results()
+		var sum annals.Result
+		for _, r := range all[before:] {
+			sum.Requests, sum.ReadUnits, sum.WriteUnits = sum.Requests+r.Requests, sum.ReadUnits+r.ReadUnits, sum.WriteUnits+r.WriteUnits
+		}
+		before = len(all)
+		if sum.Requests != requests || sum.ReadUnits > reads || sum.WriteUnits != writes {
+			t.Errorf("%s: %d requests, %v read units and %v write units; want %d, at most %v and %v", key, sum.Requests, sum.ReadUnits, sum.WriteUnits, requests, reads, writes)
+		}
+	}
+	cost("first", 6, 5, 4) // with a look whether there was an entity
+	for i := range 12 {
+		cost(fmt.Sprint(i), 5, 4, 4)
+	}
+	cost("first", 4, 4, 0)
+	for i := range 8 { // more than 1 KB of keys
+		if _, err := orders.AskOnce(t.Context(), fmt.Sprint("more-", i), "o", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before = len(seen.results())
+	cost("second KB", 5, 4, 6)
 }
 
 // fill appends n events of size bytes, batch events in each commit.

@@ -83,6 +83,12 @@ func TestTimers(t *testing.T) {
 	}
 }
 
+func TestKeys(t *testing.T) {
+	onLayouts(t, func(t *testing.T, open func() *dynamostore.Store) {
+		hosttest.Keys(t, open(), open())
+	})
+}
+
 func TestHostsRecover(t *testing.T) {
 	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
 		hosttest.Recovery(t, open())

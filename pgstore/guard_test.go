@@ -190,6 +190,34 @@ func TestRequestsOfGuards(t *testing.T) {
 	}
 }
 
+// A command with a key is one transaction, in which the keys are read and written. A repetition reads the keys, and then the event and the state for
+// its reply.
+func TestRequestsOfKeys(t *testing.T) {
+	t.Parallel()
+	seen := &trips{}
+	s := openTraced(t, postgres.Schema(t), seen, pgstore.Options{CreateTables: true})
+	b := orderBehavior
+	b.Reply = func(Placed, Place, []Placed) struct{} { return struct{}{} }
+	orders, err := aggregate.New(s, b, aggregate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(statements ...string) []string {
+		return slices.Concat([]string{"savepoint annals"}, statements, []string{"release savepoint"})
+	}
+	state, recovery := call("select persistence_id,"), call("with snap")
+	for i, want := range [][]string{
+		slices.Concat([]string{"begin"}, state, recovery, call("insert into"), call("insert into"), []string{"commit"}),
+		slices.Concat([]string{"begin"}, state, []string{"rollback"}), // and replays, which are not traced
+	} {
+		seen.take()
+		_, err := orders.AskOnce(t.Context(), "k", "o", Place{Item: "pen"})
+		if got := firstWords(seen.take()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("call %d: %v, requests\n%q, want\n%q", i+1, err, got, want)
+		}
+	}
+}
+
 // A projection whose position is in the transaction of its handler has nothing to guard.
 func TestRequestsOfProjections(t *testing.T) {
 	t.Parallel()

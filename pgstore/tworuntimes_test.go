@@ -31,6 +31,12 @@ func TestTimers(t *testing.T) {
 	hosttest.Timers(t, here, openAt(t, urls.of(here), pgstore.Options{}))
 }
 
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	here := open(t, pgstore.Options{})
+	hosttest.Keys(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, pgstore.Options{}))

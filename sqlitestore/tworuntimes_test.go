@@ -31,6 +31,12 @@ func TestTimers(t *testing.T) {
 	hosttest.Timers(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
 }
 
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	here := open(t, sqlitestore.Options{})
+	hosttest.Keys(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+}
+
 func TestHostsRecover(t *testing.T) {
 	t.Parallel()
 	hosttest.Recovery(t, open(t, sqlitestore.Options{}))

@@ -16,7 +16,7 @@ type Feature struct {
 	Unless string   // the option with which a program accepts a store that lacks them; "" when there is none
 }
 
-// The features. A host asks for them when it is made; DeletedState is not known before a command is decided.
+// The features. A host asks for them when it is made; CommandKeys and DeletedState are not known before a command is given.
 var (
 	Events       = Feature{"an event-sourced behavior", []string{"Events"}, ""}
 	States       = Feature{"a durable-state behavior", []string{"States"}, ""}
@@ -28,6 +28,7 @@ var (
 	Tags         = Feature{"Tags", []string{"Tags"}, "MayDrop"}
 	Metadata     = Feature{"Metadata of events", []string{"Metadata"}, "MayDrop"}
 	StateInfo    = Feature{"Metadata of states", []string{"StateMetadata"}, "MayDrop"}
+	CommandKeys  = Feature{"a command with a key", []string{"States"}, ""}
 	DeletedState = Feature{"a decision to delete a state", []string{"DeletesStates"}, ""}
 
 	EventFeed       = Feature{"a feed of events", []string{"Events", "EventQueries"}, ""}
@@ -47,7 +48,7 @@ var (
 
 // All are the features, in the order of docs/claims.md.
 var All = []Feature{
-	Events, States, Snapshots, DeleteEvents, Retention, Stored, Times, Tags, Metadata, StateInfo, DeletedState,
+	Events, States, Snapshots, DeleteEvents, Retention, Stored, Times, Tags, Metadata, StateInfo, CommandKeys, DeletedState,
 	EventFeed, StateFeed, TagFeed, SnapshotFeed, IDFeed, Projection, CleanedEvents, CleanedSnapshot, CleanedBeside, Cleaned, SubjectKeys, Lease, Calendar,
 }
 

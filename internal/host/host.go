@@ -34,6 +34,9 @@ type Entity[C, S, R any] interface {
 	// LoadAt is Load for the state at p, of which nothing may be decided. ErrTruncated when events are deleted that it needs, ErrInvalid when the
 	// number is above the last one, ErrUnsupported where the past is not kept.
 	LoadAt(ctx context.Context, p Past) (annals.Result, error)
+	// Reply loads the entity at the number n and returns the reply to c, whose events are the last of those up to n. Nothing may be decided then.
+	// ErrTruncated when events are deleted that it needs. Of a durable state it is the reply on the newest state.
+	Reply(ctx context.Context, c C, n annals.SeqNr, events int) (R, annals.Result, error)
 	// Decide runs c on the newest decided state. When at is not AnyNumber and not the number of that state, only a c that decides nothing,
 	// such as a repetition that the behavior recognises by its key, gets its reply; any other is ErrConflict. Then Final must be true.
 	Decide(ctx context.Context, c C, at annals.SeqNr) Decision[R]

@@ -157,6 +157,13 @@ func accepting(ctx context.Context) map[string][]func(s annals.Store, accepted b
 			durable(func(b *behavior.DurableState[int, int, int], _ *options) {
 				b.Stored, b.Metadata = func(s int, _ behavior.Info) int { return s }, ledger.Metadata
 			})...),
+		claims.CommandKeys.Name: {func(s annals.Store, _ bool) error {
+			r, err := aggregate.New(s, account, aggregate.Options{})
+			if err == nil {
+				_, err = r.AskOnce(ctx, "k", "keyed", 1)
+			}
+			return err
+		}},
 		claims.DeletedState.Name: {func(s annals.Store, _ bool) error {
 			b := accountState
 			b.Decide = func(int, int) (behavior.Effect[int], error) { return behavior.Delete[int](), nil }

@@ -1,0 +1,67 @@
+package cleanup_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/cleanup"
+)
+
+// The keys of the commands to an entity stay while its numbers do, and are forgotten with it.
+func TestForgetKeys(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, s annals.Store) {
+		b := behavior.EventSourced[int, int, int, int]{
+			Type:   "Keyed",
+			Decide: func(_, n int) ([]int, error) { return []int{n}, nil },
+			Evolve: func(sum, n int) int { return sum + n },
+			Reply:  func(sum, _ int, _ []int) int { return sum },
+		}
+		r, err := aggregate.New(s, b, aggregate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(id string, want int, kind error) {
+			t.Helper()
+			if sum, err := r.AskOnce(t.Context(), "k", id, 5); sum != want || !errors.Is(err, kind) {
+				t.Errorf("%s: %d, %v, want %d, %v", id, sum, err, want, kind)
+			}
+		}
+		keys := func(want annals.SeqNr) {
+			t.Helper()
+			if state, there, err := s.States().Get(t.Context(), "annals.keys|Keyed|a"); there != (want > 0) || state.Revision != want || err != nil {
+				t.Errorf("the keys have revision %d, and are there: %v, %v", state.Revision, there, err)
+			}
+		}
+		ask("a", 5, nil)
+		ask("b", 5, nil)
+		c, err := cleanup.New(s, cleanup.Options{AtOnce: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.DeleteEntities(t.Context(), cleanup.IDs("Keyed|a")); err != nil {
+			t.Fatal(err)
+		}
+		keys(1)
+		ask("a", 0, annals.ErrTruncated) // was executed
+		dry, err := cleanup.New(s, cleanup.Options{AtOnce: true, DryRun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dry.ForgetDeleted(t.Context(), cleanup.IDs("Keyed|a", "Keyed|b")); err != nil {
+			t.Fatal(err)
+		}
+		keys(1)
+		for range 2 {
+			if report, err := c.ForgetDeleted(t.Context(), cleanup.IDs("Keyed|a", "Keyed|b")); report.Forgotten != 1 || err != nil {
+				t.Errorf("%+v, %v", report, err)
+			}
+			keys(0)
+		}
+		ask("a", 5, nil)
+		ask("b", 5, nil)
+	})
+}
