@@ -51,7 +51,7 @@ type eventView struct {
 
 func viewOf(e annals.Event, w shower, decode func(annals.Payload) (any, error)) eventView {
 	v := eventView{ID: e.ID, Number: e.SeqNr, Time: at(e.Time), Payload: w.show(e.Payload, decode), Tags: e.Tags, Metadata: w.metadata(e.Metadata), Adapter: e.Adapter}
-	if !e.WriteID.IsZero() {
+	if e.WriteID != (annals.WriteID{}) {
 		v.Writer = e.WriteID.String()
 	}
 	return v
