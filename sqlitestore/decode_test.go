@@ -72,10 +72,10 @@ func mustBeValid(err error) error {
 // ErrCorrupt for all others, without the values in the error.
 func FuzzRows(f *testing.F) {
 	const uuid = "00000000-0000-0000-0000-000000000001"
-	f.Add(script(int64(1), int64(2), int64(3), "manifest", []byte("payload"), int64(0), uuid, "", nil, nil, nil, nil))
-	f.Add(script(int64(1), int64(2), int64(3), "", []byte{}, int64(0), uuid, "", `["a","b"]`, int64(7), "m", []byte("metadata")))
-	f.Add(script(int64(1), int64(2), int64(3), mark, []byte(mark), int64(0), mark, mark, mark, int64(7), mark, []byte(mark)))
-	f.Add(script(int64(1), int64(-2), int64(math.MaxInt64), "", []byte{}, int64(-1), uuid, "", `[""]`, int64(math.MinInt64), "m", nil))
+	f.Add(script(int64(0), uuid, "", int64(1), int64(2), int64(3), "manifest", []byte("payload"), nil, nil, nil, nil, nil))
+	f.Add(script(int64(0), uuid, "", int64(1), int64(2), int64(3), "", []byte{}, `["a","b"]`, int64(7), "m", []byte("metadata"), nil))
+	f.Add(script(int64(0), mark, mark, int64(1), int64(2), int64(3), mark, []byte(mark), mark, int64(7), mark, []byte(mark), nil))
+	f.Add(script(int64(-1), uuid, "", int64(1), int64(-2), int64(math.MaxInt64), "", []byte{}, `[""]`, int64(math.MinInt64), "m", nil, nil))
 	f.Add(script(int64(1), int64(2), int64(3), "manifest", []byte("state"), `["a"]`, nil, nil, nil))
 	f.Add(script("T|1", int64(1), int64(2), int64(0), "", []byte{}, nil))
 	f.Add(script("T|1", 0.5, "2", nil, []byte("x"), "x", `[1]`))

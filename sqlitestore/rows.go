@@ -15,12 +15,13 @@ import (
 // Times are stored as microseconds since 1970 in UTC, tags as a JSON array or NULL for none, metadata in three columns that are all NULL
 // or all set, and WriteIDs as the text of a UUID.
 
-// The columns of an event but for its id, and the same without the payload.
+// The columns of an event but for its id, and the same without the payload. From snapshotAt on they stand for snapshotColumns.
 const (
-	eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
-		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
-	eventKeys = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, x'', deleted, writer,
-		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, NULL`
+	snapshotAt   = 3
+	eventColumns = `deleted, writer, adapter_manifest, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload,
+		tags, meta_ser_id, meta_ser_manifest, meta_payload, crc32c`
+	eventKeys = `deleted, writer, adapter_manifest, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, x'',
+		tags, meta_ser_id, meta_ser_manifest, meta_payload, NULL`
 )
 
 // eventRow decodes rows of eventColumns, one after the other.
@@ -36,11 +37,11 @@ type eventRow struct {
 // read decodes eventColumns. The caller has set ID. Only the number of a deleted event has a meaning.
 func (r *eventRow) read(v *values) error {
 	id, manifest := r.ID, r.Manifest
-	r.Event = annals.Event{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.micros("db_timestamp"))}
-	r.SerializerID, r.Manifest, r.Data = v.serializerID("event_ser_id"), v.textAgain("event_ser_manifest", manifest), v.blob("event_payload")
 	r.deleted = v.integer("deleted", 0, math.MaxInt64) != 0
-	writer := v.textAgain("writer", r.writer)
-	r.Adapter, r.Tags, r.Metadata = v.text("adapter_manifest"), v.tags("tags"), v.metadata()
+	writer, adapter := v.textAgain("writer", r.writer), v.text("adapter_manifest")
+	r.Event = annals.Event{ID: id, Adapter: adapter, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.micros("db_timestamp"))}
+	r.SerializerID, r.Manifest, r.Data = v.serializerID("event_ser_id"), v.textAgain("event_ser_manifest", manifest), v.blob("event_payload")
+	r.Tags, r.Metadata = v.tags("tags"), v.metadata()
 	if r.SerializerID == 0 && !r.deleted {
 		v.fault("event_ser_id", "0")
 	}
