@@ -109,13 +109,5 @@ func esaLoadFigure(ctx context.Context) (float64, error) {
 		return events, err
 	}
 	// The garbage collector runs about once in so many loads, so that each turn has its part of that work.
-	times := func(read func() error) func() error {
-		return func() (err error) {
-			for n := 0; n < 50 && err == nil; n++ {
-				err = read()
-			}
-			return err
-		}
-	}
-	return ratio(100, clock, times(reading(last-1, load)), times(reading(last, byHand)))
+	return ratio(100, clock, times(50, reading(last-1, load)), times(50, reading(last, byHand)))
 }

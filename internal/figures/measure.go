@@ -83,6 +83,16 @@ func reading(events int, read func() (n int, err error)) func() error {
 	}
 }
 
+// times is fn so many times, as one side of a ratio.
+func times(n int, fn func() error) func() error {
+	return func() (err error) {
+		for i := 0; i < n && err == nil; i++ {
+			err = fn()
+		}
+		return err
+	}
+}
+
 // writing is a side of a ratio that writes so many events to a new entity.
 func writing(name string, events int, write func(id annals.PersistenceID, n annals.SeqNr) error) func() error {
 	turn := 0

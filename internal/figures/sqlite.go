@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/sqlitestore"
@@ -25,87 +27,128 @@ func sqliteFigures() []Figure {
 			Name:  "sqlite-group-commit-64",
 			About: "durable appends a second of 64 concurrent writers, divided by one transaction per INSERT on the bare driver",
 			Goal:  AtLeast(8),
-			Run:   groupFigure,
+			Run:   onSQLite(groupFigure),
+		},
+		{
+			Name:  "sqlite-append-cpu-64",
+			About: "processor time of durable appends of 64 concurrent writers, divided by that of the same rows in transactions of 64 INSERTs on the bare driver",
+			Goal:  AtMost(1.2),
+			Run: onSQLite(func(ctx context.Context, b *sqliteBench) (float64, error) {
+				return ratio(40, processorTime, b.appendGroups(ctx), b.insertGroups(ctx))
+			}),
+		},
+		{
+			Name:  "sqlite-append-bytes-64",
+			About: "bytes in the write-ahead log after durable appends of 64 concurrent writers, divided by those after the same rows in transactions of 64 INSERTs on the bare driver",
+			Goal:  AtMost(1.15),
+			Run:   onSQLite(groupBytesFigure),
 		},
 		{
 			Name:  "sqlite-append-1",
 			About: "one INSERT per transaction on the bare driver, its median time divided by that of a durable append of one writer",
 			Goal:  AtLeast(0.9),
-			Run:   loneFigure,
+			Run:   onSQLite(loneFigure),
+		},
+		{
+			Name:  "sqlite-recover-10",
+			About: "processor time of a recovery from 10 events, divided by that of a prepared SELECT of the same rows on the bare driver",
+			Goal:  AtMost(1.2),
+			Run:   onSQLite(recoverFigure),
 		},
 		{
 			Name:  "sqlite-replay-10000",
 			About: "a replay of 10,000 events, its speed divided by that of a SELECT of the same rows on the bare driver",
 			Goal:  AtLeast(0.95),
-			Run:   replayFigure,
+			Run:   onSQLite(replayFigure),
 		},
 		{
 			Name:  "sealed-append",
 			About: "the median time of a durable append of an event that is sealed with the key of a person, divided by that of one that is not",
 			Goal:  AtMost(1.2),
-			Run:   sealedFigure,
+			Run:   onSQLite(sealedFigure),
 		},
 	}
 }
 
-// groupFigure alternates in short turns, so that a disturbance affects both sides.
-func groupFigure(ctx context.Context) (ratio float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	const writers, each, inserts = 64, 10, 10
-	last := make([]annals.SeqNr, writers)
-	var ours, theirs time.Duration
-	for range 40 {
-		begun := time.Now()
-		if err := b.appendFrom(ctx, last, each); err != nil {
+// onSQLite runs measure on a new store and table.
+func onSQLite(measure func(ctx context.Context, b *sqliteBench) (float64, error)) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (value float64, err error) {
+		b, err := openBench(ctx)
+		if err != nil {
 			return 0, err
 		}
-		ours += time.Since(begun)
-		begun = time.Now()
-		for range inserts {
-			if err := b.insert(ctx); err != nil {
-				return 0, err
-			}
-		}
-		theirs += time.Since(begun)
+		defer func() { err = errors.Join(err, b.close()) }()
+		return measure(ctx, b)
 	}
-	return writers * each / ours.Seconds() / (inserts / theirs.Seconds()), nil
 }
 
-// loneFigure alternates after each write and compares medians: both sides wait for the disk, whose delays would hide the difference.
-func loneFigure(ctx context.Context) (ratio float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
+// A turn of a figure of groups is so many writers that append so many times.
+const writers, each = 64, 10
+
+func groupFigure(ctx context.Context, b *sqliteBench) (float64, error) {
+	const inserts = 10
+	longer, err := ratio(40, clock, times(inserts, func() error { return b.insert(ctx, 1) }), b.appendGroups(ctx))
+	return longer / inserts * writers * each, err
+}
+
+// groupBytesFigure writes less than what SQLite copies from the log to the database at once, so the log has all that was written.
+func groupBytesFigure(ctx context.Context, b *sqliteBench) (float64, error) {
+	ours, theirs := b.appendGroups(ctx), b.insertGroups(ctx)
+	for range 3 {
+		if err := errors.Join(ours(), theirs()); err != nil {
+			return 0, err
+		}
+	}
+	var sizes [2]float64
+	for i, name := range []string{"annals.db-wal", "plain.db-wal"} {
+		info, err := os.Stat(filepath.Join(b.dir, name))
+		if err != nil {
+			return 0, err
+		}
+		sizes[i] = float64(info.Size())
+	}
+	return sizes[0] / sizes[1], nil
+}
+
+// loneFigure alternates after each write: both sides wait for the disk, whose delays would hide the difference.
+func loneFigure(ctx context.Context, b *sqliteBench) (float64, error) {
+	last := make([]annals.SeqNr, 1)
+	return ratio(500, clock, func() error { return b.insert(ctx, 1) }, func() error { return b.appendAs(ctx, 0, last, 1) })
+}
+
+func recoverFigure(ctx context.Context, b *sqliteBench) (float64, error) {
+	const events = 10
+	if err := b.fill(ctx, events, 1); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	var ours, theirs []float64
-	last := make([]annals.SeqNr, 1)
-	for range 500 {
-		begun := time.Now()
-		if err := b.appendAs(ctx, 0, last, 1); err != nil {
-			return 0, err
-		}
-		ours = append(ours, time.Since(begun).Seconds())
-		begun = time.Now()
-		if err := b.insert(ctx); err != nil {
-			return 0, err
-		}
-		theirs = append(theirs, time.Since(begun).Seconds())
+	recovery := func() (n int, err error) {
+		_, err = ability.Recover(ctx, b.store, benchID(0), func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
+		return n, err
 	}
-	return median(theirs) / median(ours), nil
+	query := func() (int, error) { return b.selectAll(ctx, benchID(0)) }
+	return ratio(40, processorTime, times(500, reading(events, recovery)), times(500, reading(events, query)))
+}
+
+func replayFigure(ctx context.Context, b *sqliteBench) (float64, error) {
+	const events = 10_000
+	if err := b.fill(ctx, events/100, 100); err != nil {
+		return 0, err
+	}
+	replay := func() (n int, err error) {
+		for _, err := range b.store.Journal().Replay(ctx, benchID(0), 1, annals.MaxSeqNr) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	query := func() (int, error) { return b.selectAll(ctx, benchID(0)) }
+	return ratio(20, clock, reading(events, query), reading(events, replay))
 }
 
 // sealedFigure encodes and appends one event of each kind in turns. The key is in memory but for the first event.
-func sealedFigure(ctx context.Context) (ratio float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
+func sealedFigure(ctx context.Context, b *sqliteBench) (float64, error) {
 	master, err := sealed.AES(make([]byte, 32))
 	if err != nil {
 		return 0, err
@@ -134,48 +177,6 @@ func sealedFigure(ctx context.Context) (ratio float64, err error) {
 	return median(times[1]) / median(times[0]), nil
 }
 
-// replayFigure takes medians, because other programs disturb single turns.
-func replayFigure(ctx context.Context) (ratio float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	const events = 10_000
-	for last := annals.SeqNr(0); last < events; {
-		c := benchCommit(0, last)
-		for len(c.Events) < 100 {
-			c.Events = append(c.Events, c.Events[0])
-		}
-		r, err := b.store.Journal().Append(ctx, c)
-		if err != nil {
-			return 0, err
-		}
-		last = r.SeqNr
-	}
-	var ours, theirs []float64
-	for range 20 {
-		begun, n := time.Now(), 0
-		for _, err := range b.store.Journal().Replay(ctx, benchID(0), 1, annals.MaxSeqNr) {
-			if err != nil {
-				return 0, err
-			}
-			n++
-		}
-		ours = append(ours, time.Since(begun).Seconds())
-		begun = time.Now()
-		m, err := b.selectAll(ctx, benchID(0))
-		if err != nil {
-			return 0, err
-		}
-		theirs = append(theirs, time.Since(begun).Seconds())
-		if n != events || m != events {
-			return 0, fmt.Errorf("of %d events %d were replayed and %d selected", events, n, m)
-		}
-	}
-	return median(theirs) / median(ours), nil
-}
-
 // sqlitePragmas are the settings of the store's own connection.
 const sqlitePragmas = "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=wal_autocheckpoint(4096)&_pragma=cache_size(-16384)&_txlock=immediate"
 
@@ -185,6 +186,7 @@ type sqliteBench struct {
 	store    *sqlitestore.Store
 	plain    *sql.DB
 	inserts  *sql.Stmt
+	selects  *sql.Stmt // of the store's rows
 	inserted int
 }
 
@@ -219,6 +221,12 @@ func openBench(ctx context.Context) (_ *sqliteBench, err error) {
 	if b.inserts, err = b.plain.PrepareContext(ctx, insert); err != nil {
 		return nil, err
 	}
+	const query = `SELECT seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
+		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload
+		FROM event_journal WHERE persistence_id = ? ORDER BY seq_nr`
+	if b.selects, err = b.store.DB().PrepareContext(ctx, query); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -233,15 +241,35 @@ func (b *sqliteBench) close() error {
 	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
 
-// appendFrom appends on one goroutine for each entry of last.
-func (b *sqliteBench) appendFrom(ctx context.Context, last []annals.SeqNr, each int) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(last))
-	for w := range last {
-		wg.Go(func() { errs[w] = b.appendAs(ctx, w, last, each) })
+// appendGroups is a turn of appends, each writer on a goroutine of its own.
+func (b *sqliteBench) appendGroups(ctx context.Context) func() error {
+	last := make([]annals.SeqNr, writers)
+	return func() error {
+		var wg sync.WaitGroup
+		errs := make([]error, writers)
+		for w := range last {
+			wg.Go(func() { errs[w] = b.appendAs(ctx, w, last, each) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+}
+
+// insertGroups is a turn of the same rows with the bare driver.
+func (b *sqliteBench) insertGroups(ctx context.Context) func() error {
+	return times(each, func() error { return b.insert(ctx, writers) })
+}
+
+// fill appends commits of so many events to the first entity.
+func (b *sqliteBench) fill(ctx context.Context, commits, events int) error {
+	for n := range commits {
+		c := benchCommit(0, annals.SeqNr(n*events))
+		c.Events = slices.Repeat(c.Events, events)
+		if _, err := b.store.Journal().Append(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *sqliteBench) appendAs(ctx context.Context, w int, last []annals.SeqNr, each int) error {
@@ -268,10 +296,8 @@ func benchCommit(w int, after annals.SeqNr) annals.Commit {
 	}
 }
 
-// insert is one transaction with one row, by a prepared statement.
-func (b *sqliteBench) insert(ctx context.Context) (err error) {
-	b.inserted++
-	id := benchID(b.inserted % 64)
+// insert is one transaction with so many rows, each of another entity, by a prepared statement.
+func (b *sqliteBench) insert(ctx context.Context, rows int) (err error) {
 	tx, err := b.plain.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -279,19 +305,20 @@ func (b *sqliteBench) insert(ctx context.Context) (err error) {
 	defer func() { _ = tx.Rollback() }()
 	stmt := tx.StmtContext(ctx, b.inserts)
 	defer func() { _ = stmt.Close() }()
-	if _, err := stmt.ExecContext(ctx, id.Slice(), id.Type(), string(id), b.inserted, time.Now().UnixMicro(),
-		1, "posted.v1", benchPayload, annals.NewWriteID().String()); err != nil {
-		return err
+	for range rows {
+		id := benchID(b.inserted % writers)
+		b.inserted++
+		if _, err := stmt.ExecContext(ctx, id.Slice(), id.Type(), string(id), b.inserted, time.Now().UnixMicro(),
+			1, "posted.v1", benchPayload, annals.NewWriteID().String()); err != nil {
+			return err
+		}
 	}
 	return tx.Commit()
 }
 
 // selectAll scans the rows of one entity, column by column as a program without a store would.
 func (b *sqliteBench) selectAll(ctx context.Context, id annals.PersistenceID) (n int, err error) {
-	const text = `SELECT seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
-		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload
-		FROM event_journal WHERE persistence_id = ? ORDER BY seq_nr`
-	rows, err := b.store.DB().QueryContext(ctx, text, string(id))
+	rows, err := b.selects.QueryContext(ctx, string(id))
 	if err != nil {
 		return 0, err
 	}
