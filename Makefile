@@ -88,7 +88,7 @@ soakplain:
 	$(in_memory) $(plain) -run 'TestSchedules$$' ./dynamostore -random.seeds $(call times,100)
 	$(in_memory) $(plain) -run 'ChangesAreCounted' ./dynamostore -changes $(call times,2000)
 	$(in_memory) $(plain) -run 'TestRules$$' ./sqlitestore ./pgstore ./dynamostore -count $(call times,4)
-	$(in_memory) $(plain) -run 'UnderKill' ./process -rounds $(call times,4)
+	$(in_memory) $(plain) -run 'UnderKill|ManyTimers' ./process -rounds $(call times,4) -timers $(call times,20000)
 	$(in_memory) $(plain) -run 'TestFleet' ./internal/fleet -rollouts $(ROUNDS)
 	$(in_memory) $(plain) -run 'ManyParked' ./projection -parked $(call times,20000)
 

@@ -73,8 +73,8 @@ type Recipients struct {
 //   - an *annals.Error, the error of a context, or a panic: a failure. The command is sent again, with the same key;
 //   - another error: a rejection. It is an answer as a reply is.
 //
-// So a send that calls another service returns an annals.Error, of kind ErrUnavailable, when the service gives no answer. send is called from
-// many goroutines at once; its ctx ends after Options.SendTimeout.
+// AskOnce of an aggregate.Repository is such a send. One that calls another service returns an annals.Error, of kind ErrUnavailable, when
+// the service gives no answer. send is called from many goroutines at once; its ctx ends after Options.SendTimeout.
 func To[C, R any](t *Target[C], send func(ctx context.Context, key, recipient string, c C) (R, error)) Recipients {
 	if t == nil || t.codec == nil || t.name == "" || send == nil {
 		return Recipients{faults: errors.New("To needs a Target with a name and a codec, and a function that sends")}

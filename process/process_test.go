@@ -11,8 +11,12 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/process"
+	"github.com/annals-go/annals/projection"
 )
 
 type runner = process.Runner[note, map[string]int]
@@ -261,7 +265,7 @@ func TestForgottenSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r := begin(t)
 		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
-		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "y"})
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
 		settle(t, r)
 		if err := r.Inputs()[0].Reset(t.Context(), annals.Offset{}); err != nil {
 			t.Fatal(err)
@@ -276,7 +280,7 @@ func TestForgottenSource(t *testing.T) {
 		time.Sleep(time.Second)
 		w.do(t, "Here|h", wish{For: "a", Do: "cancel", Name: "z"})
 		settle(t, r)
-		w.wantDone(t, "a", "ask x", "ask y", "answered ask <nil> x", "answered ask <nil> y", "cancel z")
+		w.wantDone(t, "a", "ask x", "ask x", "answered ask <nil> x", "answered ask <nil> x", "cancel z")
 	})
 }
 
@@ -304,6 +308,40 @@ func TestHangingRecipient(t *testing.T) {
 			t.Errorf("the recipient has got %d commands, %v", len(got), err)
 		}
 		wantParked(t, r)
+	})
+}
+
+// AskOnce makes a recipient of any entity: a command that is sent again has no effect.
+func TestAskOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := begin(t)
+		texts, err := aggregate.New(w.store, behavior.EventSourced[string, string, int, int]{
+			Type:   "Text",
+			Decide: func(_ int, s string) ([]string, error) { return []string{s}, nil },
+			Evolve: func(n int, _ string) int { return n + 1 },
+		}, aggregate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := process.From(projection.Source[wish]{Store: w.store, Type: "Here", Codec: codec.JSON[wish]("Here")},
+			func(e projection.Envelope[wish]) string { return e.Value.For })
+		r, err := process.New(w.store, listing, []process.Source{from}, []process.Recipients{process.To(toBoxes, texts.AskOnce)}, process.Options{Logger: silent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		}
+		settle(t, r)
+		if err := r.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		if n, _, err := texts.Load(t.Context(), "x"); err != nil || n != 3 {
+			t.Errorf("the recipient has executed %d commands, %v", n, err)
+		}
+		w.wantDone(t, "a", "ask x", "ask x", "ask x", "answered ask <nil> x", "answered ask <nil> x", "answered ask <nil> x")
 	})
 }
 

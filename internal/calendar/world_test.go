@@ -258,6 +258,7 @@ func TestRandomWorlds(t *testing.T) {
 				time.Sleep(w.random.Below(100 * w.precision))
 				ends.Wait()
 				time.Sleep(20*w.precision + 10*time.Second) // what has to stop has stopped
+				synctest.Wait()
 				for _, p := range runners {
 					p.stop()
 				}

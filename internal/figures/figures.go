@@ -12,6 +12,7 @@ var groups = []func() []Figure{
 	runtimeFigures,
 	ownersFigures,
 	projectionFigures,
+	processFigures,
 }
 
 // all is every figure, in the order of groups.
