@@ -38,7 +38,7 @@ func (v view) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, er
 			r = annals.Receipt{SeqNr: old.last, Time: old.time, Repeated: true}
 			return nil
 		}
-		now := d.now()
+		now := d.now(c.ID)
 		stored := d.append(c.ID, c.Events, c.WriteID, now)
 		if c.Snapshot != nil {
 			d.save(*c.Snapshot, now)
@@ -99,7 +99,7 @@ func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.S
 		if st, ok := d.streams.find(id); ok {
 			i := index(st.events, min(to, st.last)+1)
 			if i > 0 {
-				st.deleted = d.now()
+				st.deleted = d.now(id)
 			}
 			st.events = slices.Clone(st.events[i:])
 			d.streams.set(id, st)

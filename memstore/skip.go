@@ -16,7 +16,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		case s.last != after:
 			return &annals.Error{After: after, Last: s.last, Kind: annals.ErrConflict}
 		}
-		d.streams.set(id, stream{last: n, commits: s.commits, deleted: d.now()})
+		d.streams.set(id, stream{last: n, commits: s.commits, deleted: d.now(id)})
 		return nil
 	})
 }
@@ -27,7 +27,7 @@ func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals
 		if last := d.states.get(id).Revision; last > 0 {
 			return &annals.Error{Last: last, Kind: annals.ErrConflict}
 		}
-		d.states.set(id, stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(), Deleted: true}})
+		d.states.set(id, stateRow{State: annals.State{ID: id, Revision: n, Time: d.now(id), Deleted: true}})
 		return nil
 	})
 }

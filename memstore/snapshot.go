@@ -31,7 +31,7 @@ func newest(all []annals.Snapshot, c annals.SnapshotCriteria) (best annals.Snaps
 
 func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 	return v.write(ctx, func(d *data) error {
-		d.save(s, d.now())
+		d.save(s, d.now(s.ID))
 		return nil
 	})
 }

@@ -53,7 +53,7 @@ func (v states) change(ctx context.Context, w annals.StateWrite, deletes bool) (
 		if last := d.streams.get(w.ID).last; w.Event != nil && last != w.After {
 			return writes.EventMisfit(w.After, last)
 		}
-		s := annals.State{ID: w.ID, Revision: w.After + 1, Time: d.now(), Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
+		s := annals.State{ID: w.ID, Revision: w.After + 1, Time: d.now(w.ID), Payload: w.Payload, Tags: slices.Clone(w.Tags), Metadata: w.Metadata, Deleted: deletes}
 		columns, err := v.handle(ctx, old, s)
 		if err != nil {
 			return err

@@ -66,6 +66,7 @@ type backend struct {
 // saw.
 type data struct {
 	clock     time.Time
+	dated     watchers.Signal // what the clock gave times to in this layer
 	streams   table[annals.PersistenceID, stream]
 	snapshots table[annals.PersistenceID, []annals.Snapshot]
 	states    table[annals.PersistenceID, stateRow]
@@ -80,12 +81,12 @@ func newData() data {
 
 // layer returns data for a transaction, or for a part of one: changes of it leave d alone.
 func (d *data) layer() data {
-	return data{d.clock, d.streams.layer(), d.snapshots.layer(), d.states.layer(), d.offsets.layer(), d.values.layer()}
+	return data{d.clock, 0, d.streams.layer(), d.snapshots.layer(), d.states.layer(), d.offsets.layer(), d.values.layer()}
 }
 
 // merge makes the changes of a layer those of d.
 func (d *data) merge(layer *data) {
-	d.clock = layer.clock
+	d.clock, d.dated = layer.clock, d.dated|layer.dated
 	d.streams.merge(layer.streams)
 	d.snapshots.merge(layer.snapshots)
 	d.states.merge(layer.states)
@@ -103,13 +104,14 @@ func (d *data) part(layer *data) {
 	}
 }
 
-// now is the time of a write, above that of every earlier one: the feed is in order.
-func (d *data) now() time.Time {
+// now is the time of a write of an entity, above that of every earlier one: the feed is in order.
+func (d *data) now(id annals.PersistenceID) time.Time {
 	t := time.Now().UTC().Truncate(time.Microsecond)
 	if !t.After(d.clock) {
 		t = d.clock.Add(time.Microsecond)
 	}
 	d.clock = t
+	d.dated |= watchers.SignalOf(id)
 	return t
 }
 
@@ -171,12 +173,15 @@ func (v view) write(ctx context.Context, fn func(d *data) error) error {
 		}
 		return fn(d)
 	}
-	before := d.clock
 	err := fn(d)
-	if d.clock != before { // an event or a state was stored
-		v.watchers.Wake()
-	}
+	v.wake()
 	return err
+}
+
+// wake signals the events and states that were stored. The lock is held.
+func (b *backend) wake() {
+	b.watchers.Wake(b.data.dated)
+	b.data.dated = 0
 }
 
 func (b *backend) begin(ctx context.Context) error {

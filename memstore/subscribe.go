@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 const deliveryEvents = 100 // at most in a delivery
@@ -36,8 +37,8 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 	return func(yield func(ability.Delivery, error) bool) {
 		waiting, cancel := context.WithCancel(ctx)
 		defer cancel()
-		loop := v.watchers.Watch(waiting)
-		defer v.watchers.Wake() // others can take its entities
+		loop := v.watchers.Watch(waiting, f.Slices)
+		defer v.watchers.Wake(watchers.Everywhere) // others can take its entities
 		defer v.leave(name, loop)
 		for {
 			var next ability.Delivery
@@ -76,7 +77,7 @@ func (v view) deliver(name string, f annals.Filter, loop <-chan struct{}) (abili
 	}
 	s.open = append(s.open, d)
 	return ability.Delivery{Events: events, Ack: func(context.Context) error {
-		defer v.watchers.Wake() // others can take its entities
+		defer v.watchers.Wake(watchers.Everywhere) // others can take its entities
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return s.ack(d)

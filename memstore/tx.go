@@ -77,12 +77,9 @@ func (b *backend) alone(ctx context.Context, fn func(ctx context.Context, v view
 		return withdrawn(ctx)
 	}
 	b.mu.Lock()
-	dated := d.clock != tx.data.clock
+	defer b.mu.Unlock()
 	d.merge(&tx.data)
-	b.mu.Unlock()
-	if dated {
-		b.watchers.Wake()
-	}
+	b.wake()
 	return nil
 }
 

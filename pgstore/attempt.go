@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/watchers"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -95,7 +96,7 @@ func (s *backend) resolve(m *commit) {
 	case err != nil:
 		o = outcome{err: fault(err)}
 	case o.err == nil && !o.receipt.Repeated:
-		s.wrote()
+		s.wrote(watchers.SignalOf(m.id))
 	}
 	s.answer(m, o)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // FromURL shows to the tests what a URL says.
@@ -31,6 +32,15 @@ const ReportTime = reportTime
 
 // BelieveAfter makes s believe the clock of its server so long after it has jumped forward.
 func BelieveAfter(s *Store, d time.Duration) { s.backend.clock.Hold = d }
+
+// Notification is what s sends after commits to the slices of written.
+func Notification(s *Store, written watchers.Signal) string {
+	s.backend.notifier.written.Or(uint64(written))
+	return s.backend.notifier.payload()
+}
+
+// Heard is what s makes of a notification.
+func Heard(s *Store, payload string) watchers.Signal { return s.backend.notifier.heard(payload) }
 
 // AppendGroup writes commits in one statement, and returns the answer to the first one.
 func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annals.Receipt, error) {

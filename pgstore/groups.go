@@ -3,12 +3,14 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 const (
@@ -139,7 +141,7 @@ func (s *backend) writeGroup(group []*commit) {
 		times = nil
 	}
 	if len(times) > 0 {
-		s.wrote()
+		s.wrote(watchers.SignalOf(slices.Collect(maps.Keys(times))...))
 	}
 	var rest []*commit
 	for _, m := range group {

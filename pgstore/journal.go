@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/valid"
+	"github.com/annals-go/annals/internal/watchers"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
@@ -27,7 +28,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, e
 	m := newCommit(c)
 	if j.tx != nil {
 		o, err := j.s.writeCommit(ctx, j.tx.tx, m)
-		if j.tx.changed(err == nil && o.err == nil); err != nil {
+		if j.tx.changed(m.id, err == nil && o.err == nil); err != nil {
 			return annals.Receipt{}, err
 		}
 		return o.receipt, o.err
@@ -147,7 +148,7 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 		switch o, ok := m.first(at, won, err); {
 		case ok:
 			if won {
-				s.wrote()
+				s.wrote(watchers.SignalOf(m.id))
 			}
 			return o, true
 		case err != nil && ctx.Err() != nil:

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/internal/watchers"
 	"github.com/annals-go/annals/pgstore"
 )
 
@@ -209,6 +211,58 @@ func TestWatchAcrossStores(t *testing.T) {
 		t.Error(err)
 	}
 	for range signals { // closed by Close
+	}
+}
+
+// A watch of some slices is signalled after writes to them by another store, and not after writes to distant ones.
+func TestWatchSlicesAcrossStores(t *testing.T) {
+	t.Parallel()
+	u := postgres.Database(t) // stores of one database hear each other
+	here, there := openAt(t, u, pgstore.Options{CreateTables: true}), openAt(t, u, pgstore.Options{})
+	const first, last = annals.PersistenceID("T|1"), annals.PersistenceID("T|distant")
+	if distance := first.Slice() - last.Slice(); distance*distance < 32*32 {
+		t.Fatalf("the slices are %d apart", distance)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var watches []<-chan struct{}
+	for _, id := range []annals.PersistenceID{first, last} {
+		signals, err := here.Watch(ctx, annals.Filter{Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watches = append(watches, signals)
+	}
+	<-watches[0] // it listens
+	<-watches[1]
+	appendOne(t, there, last, 0)
+	<-watches[1]
+	if err := here.Atomically(t.Context(), func(ctx context.Context, in annals.Store) error { return put(t, in, last, 0, text("x")) }); err != nil {
+		t.Fatal(err)
+	}
+	<-watches[1]
+	cancel()
+	for range watches[0] {
+		t.Error("a write to other slices was signalled")
+	}
+}
+
+// What another store, this store, and another release send.
+func TestNotifications(t *testing.T) {
+	t.Parallel()
+	u := postgres.Schema(t)
+	here, there := openAt(t, u, pgstore.Options{CreateTables: true}), openAt(t, u, pgstore.Options{})
+	written := watchers.SignalOf("T|1", "T|6")
+	payload := pgstore.Notification(here, written)
+	if heard := pgstore.Heard(there, payload); heard != written {
+		t.Errorf("heard %x of %q, want %x", heard, payload, written)
+	}
+	if heard := pgstore.Heard(here, payload); heard != 0 {
+		t.Errorf("heard %x of the own %q, want nothing", heard, payload)
+	}
+	for _, other := range []string{"", "x", "-1 y", "1ffffffffffffffff y"} {
+		if heard := pgstore.Heard(here, other); heard != watchers.Everywhere {
+			t.Errorf("heard %x of %q, want all", heard, other)
+		}
 	}
 }
 

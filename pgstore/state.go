@@ -14,6 +14,7 @@ import (
 	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/statetype"
+	"github.com/annals-go/annals/internal/watchers"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -53,12 +54,12 @@ func (v states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 	var o outcome
 	if v.tx != nil {
 		o, err = v.s.writeState(ctx, v.tx.tx, p)
-		v.tx.changed(err == nil && o.err == nil && !progress.Internal(p.ID))
+		v.tx.changed(p.ID, err == nil && o.err == nil && !progress.Internal(p.ID))
 	} else {
 		o, err = v.s.untilKnown(ctx, &p.attempts, func(ctx context.Context, q querier) (outcome, error) { return v.s.writeState(ctx, q, p) })
 		// Projections do not follow their own states: a signal would make all followers look at the store every few seconds.
 		if err == nil && o.err == nil && !o.receipt.Repeated && !progress.Internal(p.ID) {
-			v.s.wrote()
+			v.s.wrote(watchers.SignalOf(p.ID))
 		}
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ type statements struct {
 	lockEntities, guarded                                         string // Guard's
 	replay, replayTo, recover                                     string
 	loadSnapshot, saveSnapshot, deleteSnapshots                   string
+	watermark                                                     string
 }
 
 func (s *backend) prepare() {
@@ -27,6 +28,7 @@ func (s *backend) prepare() {
 		lockEntities, fill(guardedNumber),
 		fill(replayFrom), fill(replayTo), fill(recoverEntity),
 		fill(loadSnapshot), s.filler(s.snapshot)(save), fill(deleteSnapshots),
+		s.watermark(),
 	}
 	for _, t := range s.states {
 		t.prepare(s)

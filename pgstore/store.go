@@ -78,7 +78,7 @@ const (
 //
 //   - Recover makes one statement, where at most a thousand events follow the snapshot.
 //   - Watch signals after writes of this store at once, and after those of others when they notify, or every second behind a pooler. Signals
-//     also come for types and slices that the filter does not ask for, and without a cause, such as after a lost connection.
+//     also come for other types and for slices near those of the filter, and without a cause, such as after a lost connection.
 //   - FindStates yields the states of a type whose additional column has the value, in the order of their ids. A nil value finds NULL.
 //     Tombstones are left out. ErrInvalid when the type has no such column, or the column takes no such value.
 //   - Forget waits for the transactions that have written to the journal, at most 3 seconds, within InTx one. Then it locks the entity, within

@@ -91,6 +91,11 @@ func (t Tables) quoted(name string) string {
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
+// literal is text as a constant in a statement, whatever standard_conforming_strings is.
+func literal(text string) string {
+	return "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}
+
 // maxName is how many bytes a name may have. PostgreSQL cuts longer ones without an error.
 const maxName = 63
 

@@ -9,19 +9,20 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // transaction is one InTx.
 type transaction struct {
 	tx    pgx.Tx
 	ctx   context.Context // of the whole transaction; calls end with it
-	wrote atomic.Bool     // to the store's tables, so that watchers have to be woken
+	wrote atomic.Uint64   // the Signal of what it wrote to the store's tables
 }
 
-// changed notes that a call wrote, if it did.
-func (t *transaction) changed(wrote bool) {
+// changed notes that a call wrote to an entity, if it did.
+func (t *transaction) changed(id annals.PersistenceID, wrote bool) {
 	if wrote {
-		t.wrote.Store(true)
+		t.wrote.Or(uint64(watchers.SignalOf(id)))
 	}
 }
 
@@ -97,8 +98,8 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 		})
 	})
 	switch {
-	case err == nil && t.wrote.Load():
-		b.wrote()
+	case err == nil && t.wrote.Load() != 0:
+		b.wrote(watchers.Signal(t.wrote.Load()))
 	case err != nil && ambiguous(err):
 		return &annals.Error{Kind: annals.ErrUnknown, Err: fault(err).Err}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -36,38 +37,11 @@ const reportTime = time.Second
 // A transaction that has been open for longer is Result.Warning, and is logged when the first is found and when one is found after there
 // were none.
 func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
-	const earliest = `clock_timestamp() - $1::bigint * interval '1 microsecond'`
-	const prepared = `(SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())`
-	const followed = `(SELECT to_regclass(name) FROM unnest($3::text[]) name)`
-	const writer = `CASE WHEN min(xact_start) < ` + earliest + ` THEN
-		(SELECT min(xact_start) FROM pg_stat_activity JOIN pg_locks USING (pid)
-			WHERE datname = current_database() AND relation IN ` + followed + ` AND mode = 'RowExclusiveLock') END`
-	args := []any{q.s.options.Lateness.Microseconds()}
-	sql := `SELECT ` + earliest + `, NULL::timestamptz, NULL::timestamptz, clock_timestamp(), NULL`
-	if !q.s.yugabyte {
-		names := []string{q.s.journal.name}
-		for _, t := range q.s.stateTables("") {
-			names = append(names, t.name)
-		}
-		args = append(args, reportTime.Microseconds(), names)
-		sql = `
-			SELECT CASE WHEN pg_is_in_recovery()
-				THEN least(clock_timestamp(), greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint()))) - $1::bigint * interval '1 microsecond'
-				WHEN ` + prepared + ` IS NOT NULL OR bool_or(backend_start IS NULL OR state = 'disabled')
-				THEN least(` + earliest + `, ` + prepared + ` - $1::bigint * interval '1 microsecond', ` + writer + `)
-				ELSE least(greatest(` + earliest + `, least(transaction_timestamp() - $2::bigint * interval '1 microsecond', min(xact_start))), ` + writer + `) END,
-				least(min(xact_start), ` + prepared + `),
-				CASE WHEN pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn() THEN pg_last_xact_replay_timestamp() END, clock_timestamp(),
-				(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
-					WHERE srrelid IN ` + followed + ` OR srrelid IN (SELECT relid FROM unnest($3::text[]) name, pg_partition_tree(to_regclass(name))))
-			FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
-	}
 	var oldest, replayed *time.Time
 	var now time.Time
 	var subscription *string
 	asked := time.Now()
-	err = q.reader(ctx).QueryRow(ctx, sql, args...).Scan(&at, &oldest, &replayed, &now, &subscription)
+	err = q.reader(ctx).QueryRow(ctx, q.s.sql.watermark).Scan(&at, &oldest, &replayed, &now, &subscription)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -82,6 +56,39 @@ func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
 			"long after their time: follow them where they are written, or drop the subscription when they are written here", *subscription)}
 	}
 	return at.Add(-ahead), nil
+}
+
+// watermark is the statement of Watermark. It has no parameters: with some, the server would plan it anew each time, which takes several times as
+// long as to execute it.
+func (s *backend) watermark() string {
+	before := func(d time.Duration) string { return fmt.Sprintf("- interval '%d microseconds'", d.Microseconds()) }
+	lateness := before(s.options.Lateness)
+	earliest := "clock_timestamp() " + lateness
+	if s.yugabyte {
+		return "SELECT " + earliest + ", NULL::timestamptz, NULL::timestamptz, clock_timestamp(), NULL"
+	}
+	names := []string{literal(s.journal.name)}
+	for _, t := range s.stateTables("") {
+		names = append(names, literal(t.name))
+	}
+	const prepared = `(SELECT min(prepared) FROM pg_prepared_xacts WHERE database = current_database())`
+	listed := `unnest(ARRAY[` + strings.Join(names, ", ") + `]) name`
+	followed := `(SELECT to_regclass(name) FROM ` + listed + `)`
+	writer := `CASE WHEN min(xact_start) < ` + earliest + ` THEN
+		(SELECT min(xact_start) FROM pg_stat_activity JOIN pg_locks USING (pid)
+			WHERE datname = current_database() AND relation IN ` + followed + ` AND mode = 'RowExclusiveLock') END`
+	return `
+		SELECT CASE WHEN pg_is_in_recovery()
+			THEN least(clock_timestamp(), greatest(pg_last_xact_replay_timestamp(), (SELECT checkpoint_time FROM pg_control_checkpoint()))) ` + lateness + `
+			WHEN ` + prepared + ` IS NOT NULL OR bool_or(backend_start IS NULL OR state = 'disabled')
+			THEN least(` + earliest + `, ` + prepared + ` ` + lateness + `, ` + writer + `)
+			ELSE least(greatest(` + earliest + `, least(transaction_timestamp() ` + before(reportTime) + `, min(xact_start))), ` + writer + `) END,
+			least(min(xact_start), ` + prepared + `),
+			CASE WHEN pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn() THEN pg_last_xact_replay_timestamp() END, clock_timestamp(),
+			(SELECT min(subname) FROM pg_subscription JOIN pg_subscription_rel ON srsubid = oid
+				WHERE srrelid IN ` + followed + ` OR srrelid IN (SELECT relid FROM ` + listed + `, pg_partition_tree(to_regclass(name))))
+		FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker'`
 }
 
 // warnOfAge returns a warning if the oldest transaction began more than Options.Lateness before now, and logs the first of several.

@@ -16,6 +16,7 @@ const maxAhead = time.Minute
 // uses it.
 type clock struct {
 	last    int64  // the latest time that is known
+	settled int64  // last, when settle was called
 	version uint32 // the version of the file when last was known to be the latest
 	read    bool   // version is known
 	newest  string // the query for the latest time in the file
@@ -50,15 +51,15 @@ func (c *clock) catchUp(ctx context.Context, q *statements) error {
 // settle notes the version that the COMMIT of q, a transaction that catchUp was called in, has given to the file.
 func (c *clock) settle(q *statements) {
 	version, err := q.version()
-	c.version, c.read = version, c.read && err == nil
+	c.settled, c.version, c.read = c.last, version, c.read && err == nil
 }
 
 // adopt takes over what a copy of c has learned.
 func (c *clock) adopt(from *clock) { c.last, c.version, c.read = from.last, from.version, from.read }
 
-// keepClock stores the time of the clock. It is called before events are deleted, because theirs may be the latest times in the file.
-func (t *transaction) keepClock(ctx context.Context) error {
-	now, err := t.date(ctx)
+// keepClock stores the time of the clock. It is called before events of an entity are deleted, because theirs may be the latest times in the file.
+func (t *transaction) keepClock(ctx context.Context, id annals.PersistenceID) error {
+	now, err := t.date(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (t *stateType) forgettable(ctx context.Context, q *statements, f ability.Fo
 
 // forget removes the rows of an entity.
 func (t *stateType) forget(ctx context.Context, tx *transaction, id annals.PersistenceID) error {
-	if err := tx.keepClock(ctx); err != nil {
+	if err := tx.keepClock(ctx, id); err != nil {
 		return err
 	}
 	for _, from := range []string{`event_journal`, t.table} {

@@ -54,7 +54,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 	if err := checkTimes(c.Events...); err != nil {
 		return annals.Receipt{}, err
 	}
-	now, err := t.date(ctx)
+	now, err := t.date(ctx, c.ID)
 	if err != nil {
 		return annals.Receipt{}, err
 	}
@@ -193,7 +193,7 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	if from > until {
 		return nil
 	}
-	if err := t.keepClock(ctx); err != nil {
+	if err := t.keepClock(ctx, d.id); err != nil {
 		return err
 	}
 	now := time.Now()

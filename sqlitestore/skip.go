@@ -33,7 +33,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		if err != nil {
 			return err
 		}
-		micros, err := t.date(ctx)
+		micros, err := t.date(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (v view) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals
 		if err != nil {
 			return err
 		}
-		micros, err := t.date(ctx)
+		micros, err := t.date(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 			return annals.Receipt{}, err
 		}
 	}
-	micros, err := t.date(ctx)
+	micros, err := t.date(ctx, c.ID)
 	if err != nil {
 		return annals.Receipt{}, err
 	}

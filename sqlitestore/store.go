@@ -46,7 +46,7 @@ func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTable
 //
 //   - Recover reads the snapshot, the first page of events and the last number in one transaction.
 //   - Watch has one signal for any number of commits. Commits of this Store are signalled at once, commits of other processes within a tenth
-//     of a second. The filter is ignored.
+//     of a second. Of the filter only the slices count, for commits of this Store: signals also come for slices nearby, and for other types.
 //   - SkipStateTo runs no change handler, and additional columns get their defaults.
 //   - FindStates yields the states whose column has the value, nil for NULL, in the order of their ids.
 //   - Forget removes all rows of the entity in one transaction. When there are many, a second DeleteTo, fifteen minutes after the

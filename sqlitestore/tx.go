@@ -9,25 +9,31 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // transaction is an open write transaction.
 type transaction struct {
 	*statements
 	clock     *clock
-	checksums *checksums // nil where none are written
-	tx        *sql.Tx    // nil when the transaction is a group of writes
-	dated     bool       // the clock has read the times of other processes
+	checksums *checksums      // nil where none are written
+	tx        *sql.Tx         // nil when the transaction is a group of writes
+	dated     bool            // the clock has read the times of other processes
+	signal    watchers.Signal // what the clock gave times to, also by other processes
 }
 
-// date is the time of one write, in microseconds. It is later than all times that any process has written to the file.
-func (t *transaction) date(ctx context.Context) (int64, error) {
+// date is the time of one write of an entity, in microseconds. It is later than all times that any process has written to the file.
+func (t *transaction) date(ctx context.Context, id annals.PersistenceID) (int64, error) {
 	if !t.dated {
 		if err := t.clock.catchUp(ctx, t.statements); err != nil {
 			return 0, err
 		}
+		if t.clock.last > t.clock.settled { // others have written, and poll does not find that after this commit
+			t.signal = watchers.Everywhere
+		}
 		t.dated = true
 	}
+	t.signal |= watchers.SignalOf(id)
 	t.clock.last = max(time.Now().UnixMicro(), t.clock.last+1)
 	return t.clock.last, nil
 }

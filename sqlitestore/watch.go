@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // pollInterval bounds the delay of signals for commits of other processes. SQLite does not report them, so they must be polled for.
 const pollInterval = 100 * time.Millisecond
 
 // Watch is ability.Watcher.
-func (v view) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
-	return v.b.watchers.Watch(ctx), nil
+func (v view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+	return v.b.watchers.Watch(ctx, f.Slices), nil
 }
 
-// wake signals to all watches when an event or a state was committed: each has a time of the clock. Saved offsets have none. The writing
-// connection is held.
-func (b *backend) wake() {
-	if b.news(b.writer.clock.last) {
-		b.watchers.Wake()
-	}
+// wake signals what was committed: events and states, which have times of the clock. Saved offsets have none. The writing connection is
+// held.
+func (b *backend) wake(dated watchers.Signal) {
+	b.news(b.writer.clock.last)
+	b.watchers.Wake(dated)
 }
 
 // news reports whether newest is later than the times of the events and states that were signalled, and notes that it is signalled now.
@@ -54,10 +54,10 @@ func (b *backend) poll(ctx context.Context) {
 		}
 		switch {
 		case conn == nil, conn.QueryRowContext(ctx, `PRAGMA data_version`).Scan(&version) != nil, seen == 0:
-			b.watchers.Wake() // seen is 0 at the first tick: for what was written before
+			b.watchers.Wake(watchers.Everywhere) // seen is 0 at the first tick: for what was written before
 		case version == seen:
 		case conn.QueryRowContext(ctx, b.writer.clock.newest).Scan(&newest) != nil, b.news(newest):
-			b.watchers.Wake()
+			b.watchers.Wake(watchers.Everywhere)
 		}
 		seen = version
 		select {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/watchers"
 )
 
 // A group is bounded so that its first write does not wait for long, and the log does not grow by much at once.
@@ -26,8 +27,8 @@ type writer struct {
 	statements *statements
 	files      files
 	clock      clock
-	checksums  *checksums // nil where none are written
-	committed  func()     // called after each COMMIT
+	checksums  *checksums                  // nil where none are written
+	committed  func(dated watchers.Signal) // called after each COMMIT
 
 	turn chan struct{} // has a value while somebody has the turn
 
@@ -56,7 +57,7 @@ type write struct {
 	done  chan error  // buffered
 }
 
-func newWriter(conn *sql.Conn, f files, c clock, committed func()) *writer {
+func newWriter(conn *sql.Conn, f files, c clock, committed func(watchers.Signal)) *writer {
 	return &writer{files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		statements: &statements{conn: conn}}
 }
@@ -245,7 +246,7 @@ func (w *writer) settle(t *transaction) error {
 	if err := w.check(annals.ErrUnknown); err != nil {
 		return err
 	}
-	w.committed()
+	w.committed(t.signal)
 	return nil
 }
 

@@ -190,15 +190,22 @@ func skipStateInvalid(h *harness) {
 func watched(h *harness) {
 	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
 	defer cancel()
-	signals, err := h.store.(ability.Watcher).Watch(ctx, annals.Filter{})
-	if err != nil {
-		h.Fatalf("watch: got error %v, want none", err)
-	}
 	id := h.id()
+	slice := annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}
+	var watches []<-chan struct{}
+	for _, f := range []annals.Filter{{}, {Type: id.Type(), Slices: slice}} {
+		signals, err := h.store.(ability.Watcher).Watch(ctx, f)
+		if err != nil {
+			h.Fatalf("watch: got error %v, want none", err)
+		}
+		watches = append(watches, signals)
+	}
 	for after := range annals.SeqNr(3) {
 		h.append(h.commit(id, after, 1))
-		if _, open := <-signals; !open {
-			h.Fatalf("watch: got no signal of event %d within 30 seconds, want one", after+1)
+		for _, signals := range watches {
+			if _, open := <-signals; !open {
+				h.Fatalf("watch: got no signal of event %d within 30 seconds, want one", after+1)
+			}
 		}
 	}
 }

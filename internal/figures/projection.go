@@ -30,6 +30,7 @@ func projectionFigures() []Figure {
 	const about = "events a second of a projection that catches up exactly once, in %s, divided by those of one loop over Query.Events that writes the same rows in the same batches by hand and saves no position"
 	const latencyAbout = "99th percentile in milliseconds of the time from the answer to an append to the end of the transaction that handles its event exactly once, with 500 appends a second"
 	const awaitAbout = "90th percentile in milliseconds of the time from the end of the transaction that handles an event to the return of Await, of a Control without the Runner, at the load of projection-latency"
+	const liveAbout = "processor time of a program and of PostgreSQL for an append and its handling exactly once, with 100 appends a second and %d ranges, divided by that with one range"
 	return []Figure{
 		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: catchupSQLite, About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
 		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
@@ -44,6 +45,9 @@ func projectionFigures() []Figure {
 			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
 				return awaitedIn(latencyPostgres(ctx, b))
 			})},
+		{Name: "projection-live-4", Goal: AtMost(1.15), Run: onPostgres(livePostgres(4)), About: fmt.Sprintf(liveAbout, 4)},
+		{Name: "projection-live-16", Goal: AtMost(1.4), Run: onPostgres(livePostgres(16)), About: fmt.Sprintf(liveAbout, 16)},
+
 		{Name: "projection-idle", Goal: AtMost(1), Run: idle,
 			About: "requests a second and range of a projection of one entity type with 4 ranges and without new events, on PostgreSQL or on DynamoDB, whichever is more"},
 		{Name: "projection-scale-4", Goal: AtLeast(2.5), Run: scale,

@@ -85,7 +85,7 @@ type Watched struct{ *Store }
 
 // Watch is ability.Watcher.
 func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
-	return s.watchers.Watch(ctx), nil
+	return s.watchers.Watch(ctx, annals.SliceRange{}), nil
 }
 
 // Capabilities are those of memstore, with the Lateness.
@@ -175,10 +175,10 @@ func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write 
 
 // wake signals now and when the events of w become visible.
 func (s *Store) wake(w write) {
-	s.watchers.Wake()
+	s.watchers.Wake(watchers.Everywhere)
 	for _, at := range w.visible {
 		if d := time.Until(at); d > 0 {
-			time.AfterFunc(d, s.watchers.Wake)
+			time.AfterFunc(d, func() { s.watchers.Wake(watchers.Everywhere) })
 		}
 	}
 }

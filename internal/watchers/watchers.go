@@ -4,7 +4,33 @@ package watchers
 import (
 	"context"
 	"sync"
+
+	"github.com/annals-go/annals"
 )
+
+// Signal says in which slices something was written: its bit n stands for the slices 16·n to 16·n+15. It may have more bits than
+// necessary.
+type Signal uint64
+
+// Everywhere is the Signal of all slices, for writes of which no more is known.
+const Everywhere = ^Signal(0)
+
+// perBit is how many slices share a bit of a Signal.
+const perBit = annals.SliceCount / 64
+
+// SignalOf is the Signal of the slices of ids.
+func SignalOf(ids ...annals.PersistenceID) (s Signal) {
+	for _, id := range ids {
+		s |= 1 << (id.Slice() / perBit)
+	}
+	return s
+}
+
+// within is the Signal of the slices of r.
+func within(r annals.SliceRange) Signal {
+	from, to := r.Bounds()
+	return Everywhere << (from / perBit) & (Everywhere >> (63 - (to-1)/perBit))
+}
 
 // Set is the open watches of a backend. The zero Set has none. It must not be copied after first use.
 type Set struct {
@@ -13,20 +39,21 @@ type Set struct {
 	Follow func(ctx context.Context)
 
 	mu        sync.Mutex
-	open      map[chan struct{}]bool
-	stop      context.CancelFunc // of Follow; nil while it does not run
+	open      map[chan struct{}]Signal // to what each watch listens
+	stop      context.CancelFunc       // of Follow; nil while it does not run
 	following sync.WaitGroup
 }
 
-// Watch opens a watch. Its channel holds one signal, for all writes since it was received last, and is closed when ctx ends or by Close.
-func (w *Set) Watch(ctx context.Context) <-chan struct{} {
+// Watch opens a watch for writes to the slices of r, and perhaps to slices near those. Its channel holds one signal, for all writes since
+// it was received last, and is closed when ctx ends or by Close.
+func (w *Set) Watch(ctx context.Context, r annals.SliceRange) <-chan struct{} {
 	signals := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
-		w.open = map[chan struct{}]bool{}
+		w.open = map[chan struct{}]Signal{}
 	}
-	w.open[signals] = true
+	w.open[signals] = within(r)
 	if w.Follow != nil && w.stop == nil {
 		follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 		w.stop = stop
@@ -40,11 +67,14 @@ func (w *Set) Watch(ctx context.Context) <-chan struct{} {
 	return signals
 }
 
-// Wake signals to every watch.
-func (w *Set) Wake() {
+// Wake signals to every watch for slices in written.
+func (w *Set) Wake(written Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for signals := range w.open {
+	for signals, to := range w.open {
+		if written&to == 0 {
+			continue
+		}
 		select {
 		case signals <- struct{}{}:
 		default:
@@ -64,7 +94,7 @@ func (w *Set) Close() {
 
 // end closes a watch, and stops Follow with the last. The lock is held.
 func (w *Set) end(signals chan struct{}) {
-	if !w.open[signals] {
+	if _, open := w.open[signals]; !open {
 		return
 	}
 	delete(w.open, signals)
