@@ -162,7 +162,7 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
 		p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
 	v.replaceRanges(&b, p.Projection, p.Slices, saved, newest)
-	return tx.SendBatch(ctx, &b).Close()
+	return sendLast(ctx, tx, &b)
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
@@ -177,7 +177,7 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
 			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
 		v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
-		return tx.SendBatch(ctx, &b).Close()
+		return sendLast(ctx, tx, &b)
 	})
 }
 

@@ -3,9 +3,11 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -16,6 +18,7 @@ import (
 type transaction struct {
 	tx    pgx.Tx
 	ctx   context.Context // of the whole transaction; calls end with it
+	call  *use            // the innermost call under way
 	wrote atomic.Uint64   // the Signal of what it wrote to the store's tables
 }
 
@@ -33,18 +36,91 @@ const (
 	release   = "RELEASE SAVEPOINT annals"
 )
 
-// use sets a savepoint, and rolls a failed use back to it.
+// use is one call. Its first batch also sets the savepoint, and its last one may release it, because each request of its own costs about as
+// much as a statement.
+type use struct{ set, released bool }
+
+// use begins a call, whose end rolls it back when it has failed.
 func (t *transaction) use(ctx context.Context) (context.Context, func(err error) error, error) {
 	ctx = within{t.ctx, ctx}
-	_, err := t.tx.Exec(ctx, savepoint)
+	u, outer := &use{}, t.call
+	t.call = u
 	return ctx, func(err error) error {
-		if err != nil {
+		defer func() { t.call = outer }()
+		switch {
+		case !u.set:
+			return err
+		case err != nil:
 			_, _ = t.tx.Exec(ctx, undo+"; "+release)
 			return err
+		case u.released:
+			return nil
 		}
 		_, err = t.tx.Exec(ctx, release)
 		return err
-	}, err
+	}, nil
+}
+
+// callTx is the transaction as calls of the store use it. It sets their savepoints.
+type callTx struct {
+	pgx.Tx
+	t *transaction
+}
+
+// begins reports whether a savepoint has to be set before the next statement, and notes that it is set.
+func (c callTx) begins() bool {
+	u := c.t.call
+	if u == nil || u.set {
+		return false
+	}
+	u.set = true
+	return true
+}
+
+// begin sets the savepoint. Where that fails, so does the statement that follows.
+func (c callTx) begin(ctx context.Context) {
+	if c.begins() {
+		_, _ = c.Tx.Exec(ctx, savepoint)
+	}
+}
+
+// Exec is pgx.Tx.
+func (c callTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	c.begin(ctx)
+	return c.Tx.Exec(ctx, sql, args...)
+}
+
+// Query is pgx.Tx.
+func (c callTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	c.begin(ctx)
+	return c.Tx.Query(ctx, sql, args...)
+}
+
+// QueryRow is pgx.Tx.
+func (c callTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	c.begin(ctx)
+	return c.Tx.QueryRow(ctx, sql, args...)
+}
+
+// SendBatch is pgx.Tx. The results are used by callbacks.
+func (c callTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if c.begins() {
+		b.QueuedQueries = slices.Insert(b.QueuedQueries, 0, &pgx.QueuedQuery{SQL: savepoint})
+	}
+	return c.Tx.SendBatch(ctx, b)
+}
+
+// sendLast sends the last batch of a call that writes to tx.
+func sendLast(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
+	c, within := tx.(callTx)
+	if within && c.t.call != nil {
+		b.Queue(release)
+	}
+	err := tx.SendBatch(ctx, b).Close()
+	if within && c.t.call != nil {
+		c.t.call.released = err == nil
+	}
+	return err
 }
 
 // within is the context of a call within a transaction. It has the values of the call's context and ends with that of the
@@ -91,7 +167,7 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	defer cancel()
 	t := &transaction{ctx: ctx}
 	err := atomically(ctx, b.write, func(tx pgx.Tx) error {
-		t.tx = tx
+		t.tx = callTx{tx, t}
 		v := &view{b, t}
 		return driver.InTx(ctx, s.Store, driver.Transaction{Driver: v, Use: t.use, Guard: v.guard}, func(ctx context.Context, in *driver.Store) error {
 			return fn(ctx, callersTx{tx}, in)

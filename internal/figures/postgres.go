@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -42,6 +43,8 @@ func postgresFigures() []Figure {
 			About: "commands a second of 64 callers to one entity, half of them reads, divided by the same with SingleOwner: what it costs that the store confirms each answer"},
 		{Name: "postgres-guarded-read", Goal: AtMost(1.3), Run: onPostgres(guardedRead),
 			About: "median duration of a transaction that reads an entity of two events and appends to another one, divided by that of one which reads only the first event, so that nothing is guarded"},
+		{Name: "postgres-recover-10", Goal: AtMost(1.25), Run: onPostgres(recoverTen),
+			About: "processor time of the program and the server for a recovery of an entity of 10 events of 200 bytes without a snapshot, divided by that of a SELECT of its events through bare pgx"},
 		pgbenchFigure(1, 0.6), pgbenchFigure(16, 0.8), pgbenchFigure(64, 1.5),
 	}
 }
@@ -392,6 +395,40 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 		}
 		return n, nil
 	}))
+}
+
+// recoverTen recovers 200 entities in turns.
+func recoverTen(ctx context.Context, b *postgresBench) (float64, error) {
+	const entities, events, rounds = 200, 10, 10
+	ids := make([]annals.PersistenceID, entities)
+	for i := range ids {
+		ids[i] = annals.NewPersistenceID("Bench", fmt.Sprint("recover-", i))
+		if _, err := b.store.Journal().Append(ctx, annals.Commit{ID: ids[i], Events: slices.Repeat([]annals.NewEvent{{Payload: postgresPayload}}, events)}); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := b.pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
+		return 0, err
+	}
+	spent, err := withServer(ctx, b.pool)
+	if err != nil {
+		return 0, err
+	}
+	each := func(read func(id annals.PersistenceID) (n int, err error)) func() error {
+		return reading(entities*events*rounds, func() (total int, err error) {
+			for i := range entities * rounds {
+				n, err := read(ids[i%entities])
+				if total += n; err != nil {
+					return total, err
+				}
+			}
+			return total, nil
+		})
+	}
+	return ratio(12, spent, each(func(id annals.PersistenceID) (n int, err error) {
+		_, err = ability.Recover(ctx, b.store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
+		return n, err
+	}), each(func(id annals.PersistenceID) (int, error) { return bareReplay(ctx, b.pool, id) }))
 }
 
 // bareReplay scans the same columns.

@@ -4,14 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
@@ -20,7 +14,7 @@ import (
 
 // live alternates between projections with so many ranges and with one range, while 100 events a second are appended. It returns the
 // ratio of the processor time that spent counts, with that of the appends.
-func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, spent func() (float64, error), handle func(ctx context.Context, tx T, es []envelope) error) (float64, error) {
+func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, spent func() float64, handle func(ctx context.Context, tx T, es []envelope) error) (float64, error) {
 	const entities, events, turns = 200, 300, 5
 	var last [entities]annals.SeqNr
 	run := func(ranges int) (cost float64, err error) {
@@ -43,10 +37,7 @@ func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, s
 			return 0, err
 		}
 		handled.Store(0)
-		before, err := spent()
-		if err != nil {
-			return 0, err
-		}
+		before := spent()
 		ticks := time.NewTicker(10 * time.Millisecond)
 		defer ticks.Stop()
 		for n := range events {
@@ -63,8 +54,7 @@ func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, s
 				return 0, err
 			}
 		}
-		after, err := spent()
-		return after - before, err
+		return spent() - before, nil
 	}
 	var ratios []float64
 	for turn := range turns + 1 {
@@ -99,62 +89,4 @@ func livePostgres(ranges int) func(ctx context.Context, b *postgresBench) (float
 		}
 		return live(ctx, b.store, ranges, spent, insertPostgres("live"))
 	}
-}
-
-// withServer returns a function that returns the processor time in nanoseconds of this program and of the processes of the server of
-// pool, which runs on this machine.
-func withServer(ctx context.Context, pool *pgxpool.Pool) (func() (float64, error), error) {
-	var backend int
-	if err := pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
-		return nil, err
-	}
-	own, err := processOf(filepath.Join("/proc", strconv.Itoa(backend), "stat"))
-	if err != nil {
-		return nil, fmt.Errorf("the processor time of the server cannot be read: %w", err)
-	}
-	return func() (float64, error) {
-		all, err := filepath.Glob("/proc/[0-9]*/stat")
-		if err != nil {
-			return 0, err
-		}
-		total := processorTime()
-		for _, file := range all {
-			switch p, err := processOf(file); {
-			case err != nil: // it has ended
-			case p.pid == own.parent:
-				total += p.spent + p.ended
-			case p.parent == own.parent:
-				total += p.spent
-			}
-		}
-		return total, nil
-	}, nil
-}
-
-// process is a process of Linux.
-type process struct {
-	pid, parent  int
-	spent, ended float64 // nanoseconds of processor time: its own, and that of children that have ended
-}
-
-func processOf(file string) (p process, err error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return p, err
-	}
-	before, after, _ := strings.Cut(string(text), " (")
-	fields := strings.Fields(after[strings.LastIndex(after, ")")+1:])
-	if len(fields) < 15 {
-		return p, fmt.Errorf("%s has %d fields", file, len(fields))
-	}
-	number := func(s string) int {
-		n, failed := strconv.Atoi(s)
-		err = errors.Join(err, failed)
-		return n
-	}
-	const tick = 1e7 // of the kernel, in nanoseconds
-	p = process{pid: number(before), parent: number(fields[1])}
-	p.spent = tick * float64(number(fields[11])+number(fields[12]))
-	p.ended = tick * float64(number(fields[13])+number(fields[14]))
-	return p, err
 }
