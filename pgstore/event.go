@@ -74,7 +74,7 @@ func collect[T any](d *eventDecoder, as func(annals.Event) T) (all []T, err erro
 // formats; then pgx reads the rows.
 type eventDecoder struct {
 	rows   pgx.Rows
-	first  any // receives the first column, an *int32 or a *time.Time; nil when there is no column before the event's
+	first  any // receives the first column, an **int64 or a *time.Time; nil when there is no column before the event's
 	id     interned
 	ids    bool // the rows have a column for the id
 	states bool // the rows are states: their numbers begin with 1, and those without a serializer id are tombstones
@@ -128,12 +128,10 @@ var (
 
 // check returns an error for values that no writer leaves.
 func (d *eventDecoder) check(e *annals.Event) error {
-	kind, ok := d.first.(*int32)
-	last := ok && *kind == lastRow
 	switch m := e.Metadata; {
 	case e.SeqNr < 0, d.states && e.SeqNr == 0: // an actor can save a snapshot with the number 0
 		return errNumber
-	case e.SerializerID == 0 && !last && !d.states, m.SerializerID == 0 && (m.Manifest != "" || m.Data != nil):
+	case e.SerializerID == 0 && !d.states, m.SerializerID == 0 && (m.Manifest != "" || m.Data != nil):
 		return errSerializer
 	}
 	return nil
@@ -146,8 +144,11 @@ func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
 		d.id.set(before[len(before)-1])
 	}
 	switch first := d.first.(type) {
-	case *int32:
-		*first, err = wire.Int32(before[0])
+	case **int64:
+		if *first = nil; before[0] != nil {
+			*first = new(int64)
+			**first, err = wire.Int(before[0])
+		}
 	case *time.Time:
 		*first, err = wire.Time(before[0])
 	}

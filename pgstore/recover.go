@@ -9,28 +9,19 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Kinds of rows of recoverEntity, in its first column.
-const (
-	lastRow = iota // has only the entity's last number
-	snapshotRow
-	eventRow
-)
-
 // recoverPage is how many events recoverEntity returns at most. Further ones are read as in a replay.
 const recoverPage = 1000
 
-// recoverFormats are the formats of a row's kind and of the eventColumns.
+// recoverFormats are the formats of the last number and of the eventColumns.
 var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
 
-// recoverEntity reads the entity $1, and $2 events at most.
+// recoverEntity reads the entity $1, and $2 events at most. One row has the last number, and the snapshot or NULL; the others are events, in the
+// order of their numbers.
 const recoverEntity = `
-	WITH snap AS MATERIALIZED (SELECT * FROM "snapshot" WHERE persistence_id = $1)
-	(SELECT 0, coalesce((SELECT seq_nr FROM "event_journal" WHERE persistence_id = $1 ORDER BY seq_nr DESC LIMIT 1), 0),
-		'epoch'::timestamptz, 0, '', NULL::bytea, '', '', NULL::text[], NULL::int, NULL::text, NULL::bytea)
-	UNION ALL (SELECT 1, ` + snapshotColumns + ` FROM snap)
-	UNION ALL (SELECT 2, ` + eventColumns + ` FROM "event_journal" WHERE persistence_id = $1 AND NOT deleted
-		AND seq_nr > coalesce((SELECT seq_nr FROM snap), 0) ORDER BY seq_nr LIMIT $2)
-	ORDER BY 1, 2`
+	(SELECT last, snap.* FROM (SELECT coalesce((SELECT seq_nr FROM "event_journal" WHERE persistence_id = $1 ORDER BY seq_nr DESC LIMIT 1), 0) AS last) newest
+		LEFT JOIN (SELECT ` + snapshotColumns + ` FROM "snapshot" WHERE persistence_id = $1) snap ON TRUE)
+	UNION ALL (SELECT NULL, ` + eventColumns + ` FROM "event_journal" WHERE persistence_id = $1 AND NOT deleted
+		AND seq_nr > coalesce((SELECT seq_nr FROM "snapshot" WHERE persistence_id = $1), 0) ORDER BY seq_nr LIMIT $2)`
 
 // Recover implements ability.Recoverer.
 func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
@@ -41,12 +32,14 @@ func (v *view) Recover(ctx context.Context, id annals.PersistenceID, snapshot fu
 // snapshot replaces events that are missing in front of those.
 func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
 	var first driver.Part
+	memory := parts.Get().(*part)
 	err = driver.Fetch(ctx, func(ctx context.Context) (err error) {
-		first, err = r.first(ctx, &b)
+		first, err = r.first(ctx, &b, memory)
 		return err
 	})
 	b.AtOnce = true
 	b.Rows = func(yield func(driver.Part, error) bool) {
+		defer memory.free()
 		if more := r.full(); !yield(first, nil) || !more {
 			return
 		}
@@ -55,29 +48,35 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	return b, err
 }
 
-// first reads the last number, the snapshot and the events after it.
-func (r *replay) first(ctx context.Context, b *driver.Beginning) (p driver.Part, err error) {
+// first reads the last number, the snapshot and the events after it, those in the memory of to.
+func (r *replay) first(ctx context.Context, b *driver.Beginning, to *part) (p driver.Part, err error) {
 	rows, err := r.reader(ctx).Query(ctx, r.s.sql.recover, recoverFormats, string(r.id), recoverPage)
 	if err != nil {
 		return p, err
 	}
 	defer rows.Close()
-	var kind int32
-	d := newEventDecoder(rows, r.id, &kind)
+	events := to.events[:0]
+	var last *int64
+	d := newEventDecoder(rows, r.id, &last)
 	for rows.Next() {
 		var e annals.Event
-		if err := d.event(&e); err != nil {
+		if rows.RawValues()[1] == nil { // there is no snapshot
+			err = rows.Scan(append([]any{&last}, make([]any, len(eventFormats))...)...)
+		} else {
+			err = d.event(&e)
+		}
+		switch {
+		case err != nil:
 			return p, err
-		}
-		switch kind {
-		case lastRow:
-			p.Last = e.SeqNr
-		case snapshotRow:
+		case last == nil:
+			events = append(events, e)
+			continue
+		case rows.RawValues()[1] != nil:
 			b.Snapshot, b.Found = asSnapshot(e), true
-		case eventRow:
-			p.Events = append(p.Events, e)
 		}
+		p.Last = annals.SeqNr(*last)
 	}
+	to.events, p.Events = events, events
 	r.events, r.bytes, r.limit = 0, 0, recoverPage
 	r.count(p.Events)
 	return p, rows.Err()

@@ -43,7 +43,7 @@ func postgresFigures() []Figure {
 			About: "commands a second of 64 callers to one entity, half of them reads, divided by the same with SingleOwner: what it costs that the store confirms each answer"},
 		{Name: "postgres-guarded-read", Goal: AtMost(1.3), Run: onPostgres(guardedRead),
 			About: "median duration of a transaction that reads an entity of two events and appends to another one, divided by that of one which reads only the first event, so that nothing is guarded"},
-		{Name: "postgres-recover-10", Goal: AtMost(1.25), Run: onPostgres(recoverTen),
+		{Name: "postgres-recover-10", Goal: AtMost(1.5), Run: onPostgres(recoverTen),
 			About: "processor time of the program and the server for a recovery of an entity of 10 events of 200 bytes without a snapshot, divided by that of a SELECT of its events through bare pgx"},
 		pgbenchFigure(1, 0.6), pgbenchFigure(16, 0.8), pgbenchFigure(64, 1.5),
 	}

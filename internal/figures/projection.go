@@ -45,7 +45,7 @@ func projectionFigures() []Figure {
 			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
 				return awaitedIn(latencyPostgres(ctx, b))
 			})},
-		{Name: "projection-live-4", Goal: AtMost(1.15), Run: onPostgres(livePostgres(4)), About: fmt.Sprintf(liveAbout, 4)},
+		{Name: "projection-live-4", Goal: AtMost(1.4), Run: onPostgres(livePostgres(4)), About: fmt.Sprintf(liveAbout, 4)},
 		{Name: "projection-live-16", Goal: AtMost(1.4), Run: onPostgres(livePostgres(16)), About: fmt.Sprintf(liveAbout, 16)},
 
 		{Name: "projection-idle", Goal: AtMost(1), Run: idle,
