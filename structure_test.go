@@ -82,7 +82,7 @@ var rules = []struct {
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries, pgstore, driver and valid
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/warning"},
-	{pkg: "internal/watchers"}, // for stores
+	{pkg: "internal/watchers", may: "root"}, // for stores
 	{pkg: "internal/storeurl/urltest"},
 	{pkg: "internal/host", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/panics internal/progress internal/valid"}, // what entity and aggregate share; not for stores
 	// hosttest checks hosts on a store, in the tests of stores.
