@@ -39,13 +39,13 @@ func withServer(ctx context.Context, pool *pgxpool.Pool) (func() float64, error)
 	}, nil
 }
 
-// process is a process of Linux.
-type process struct {
+// processTime is a process of Linux.
+type processTime struct {
 	pid, parent  int
 	spent, ended float64 // nanoseconds of processor time: its own, and that of children that have ended
 }
 
-func processOf(file string) (p process, err error) {
+func processOf(file string) (p processTime, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return p, err
@@ -61,7 +61,7 @@ func processOf(file string) (p process, err error) {
 		return n
 	}
 	const tick = 1e7 // of the kernel, in nanoseconds
-	p = process{pid: number(before), parent: number(fields[1])}
+	p = processTime{pid: number(before), parent: number(fields[1])}
 	p.spent = tick * float64(number(fields[11])+number(fields[12]))
 	p.ended = tick * float64(number(fields[13])+number(fields[14]))
 	return p, err
