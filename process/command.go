@@ -7,7 +7,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
-	"github.com/annals-go/annals/internal/panics"
 )
 
 // Target is a kind of recipients, such as the entities of a type, which get commands C. It makes commands; To says how they are sent.
@@ -63,14 +62,14 @@ func (t *Target[C]) encode(value any) (annals.Payload, error) {
 type Recipients struct {
 	name   string
 	faults error
-	decode func(annals.Payload) (Command, error)                                    // without the recipient
-	send   func(ctx context.Context, key, recipient string, value any) (any, error) // panics are contained
+	decode func(annals.Payload) (Command, error) // without the recipient
+	send   func(ctx context.Context, key, recipient string, value any) (any, error)
 }
 
 // To says how the commands of t are sent. key is the id of the command, the same whenever it is sent. What send returns is:
 //
 //   - no error: the reply, of a command that has had its effect, now or earlier;
-//   - an *annals.Error, the error of a context, or a panic: a failure. The command is sent again, with the same key;
+//   - an *annals.Error, the error of a context, any error after ctx has ended, or a panic: a failure. The command is sent again, with the same key;
 //   - another error: a rejection. It is an answer as a reply is.
 //
 // AskOnce of an aggregate.Repository is such a send. One that calls another service returns an annals.Error, of kind ErrUnavailable, when
@@ -89,12 +88,8 @@ func To[C, R any](t *Target[C], send func(ctx context.Context, key, recipient st
 		c, err := t.codec.Decode(p)
 		return Command{Target: t.name, Value: c, target: t}, err
 	}
-	r.send = func(ctx context.Context, key, recipient string, value any) (reply any, err error) {
-		err = panics.Contain("send command", "", func() (err error) {
-			reply, err = send(ctx, key, recipient, value.(C))
-			return err
-		})
-		return reply, err
+	r.send = func(ctx context.Context, key, recipient string, value any) (any, error) {
+		return send(ctx, key, recipient, value.(C))
 	}
 	return r
 }

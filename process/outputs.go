@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/calendar"
+	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/quote"
 	"github.com/annals-go/annals/projection"
 )
@@ -47,11 +48,12 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 		if err := r.calendar.Add(ctx, timers); err != nil {
 			return err
 		}
+		r.work.Add(1) // they may be due
 	}
 	var bad results
 	err = q.run(ctx, r.o.Parallel, func(ctx context.Context, key string, jobs []job) error {
 		for i, j := range jobs {
-			if err := r.carry(ctx, key, j); err != nil {
+			if err := panics.Contain("carry out step", j.ID, func() error { return r.carry(ctx, key, j) }); err != nil {
 				for _, j := range jobs[i:] { // those behind it wait, too
 					bad.put(j.Event, err)
 				}
@@ -106,14 +108,15 @@ func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, 
 	within, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
 	defer cancel()
 	reply, err = to.send(within, id, c.Recipient, c.Value)
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
+	late := within.Err() != nil
+	if err != nil && late && ctx.Err() == nil {
 		r.results.hang(key)
 	}
 	switch {
 	case err == nil:
 		r.work.Add(1)
 		return reply, nil, nil
-	case failed(err):
+	case late, failed(err):
 		return nil, nil, err
 	}
 	r.work.Add(1)
@@ -130,8 +133,10 @@ type results struct {
 // mostResults keeps what is remembered small. What is forgotten is carried out again.
 const mostResults = 10_000
 
-// offsetOf is an offset without a time, which has several forms.
-func offsetOf(e annals.Event) annals.Offset { return annals.Offset{ID: e.ID, SeqNr: e.SeqNr} }
+// offsetOf is the offset of e with the one form that its time has here. The instance may have been forgotten, and have begun again.
+func offsetOf(e annals.Event) annals.Offset {
+	return annals.Offset{Time: time.UnixMicro(micros(e.Time)).UTC(), ID: e.ID, SeqNr: e.SeqNr}
+}
 
 func (x *results) put(e annals.Event, err error) {
 	x.mu.Lock()
