@@ -141,8 +141,9 @@ func (s *step) add(commands []Command, timers []Timer, cancel []string) error {
 		s.Commands = append(s.Commands, command{c.Target, c.Recipient, newPayload(p), c.Asks})
 	}
 	for _, t := range timers {
-		if t.Name == "" || len(t.Name) > maxName || t.Due.Year() < 2 || t.Due.Year() > 9999 {
-			return unfit{fmt.Errorf("a timer has a name of %d bytes, and is due in the year %d", len(t.Name), t.Due.Year())}
+		year := t.Due.Add(time.Microsecond - 1).UTC().Year() // of what is stored
+		if t.Name == "" || len(t.Name) > maxName || year < 2 || year > 9999 {
+			return unfit{fmt.Errorf("a timer has a name of %d bytes, and is due in the year %d", len(t.Name), year)}
 		}
 		s.Timers = append(s.Timers, timer{t.Name, micros(t.Due)})
 	}

@@ -5,7 +5,7 @@
 //	order.Pass(30 * time.Minute)
 //	got := order.Commands()
 //
-// Each event and command is encoded and decoded by its codec, as if it had been stored and read.
+// Each event of the process is encoded and decoded by its codec, as if it had been stored and read, and each command is encoded.
 package processtest
 
 import (
@@ -146,7 +146,7 @@ func (n *Instance[E, S]) take(in process.Input) process.Step[E] {
 	if len(s.Events) > 0 && n.p.Evolve == nil {
 		n.tb.Fatal("React has returned events, and there is no Evolve")
 	}
-	if !n.begun {
+	if !n.begun && (s.End || len(s.Events)+len(s.Commands)+len(s.Timers)+len(s.Cancel) > 0) {
 		n.begun, n.version = true, n.p.Version
 	}
 	for _, e := range s.Events {
@@ -162,8 +162,8 @@ func (n *Instance[E, S]) take(in process.Input) process.Step[E] {
 		delete(n.timers, name)
 	}
 	for _, t := range s.Timers {
-		if t.Name == "" {
-			n.tb.Fatal("a timer has no name")
+		if t.Name == "" || t.Due.IsZero() {
+			n.tb.Fatalf("the timer %q has no name or no time", t.Name)
 		}
 		n.timers[t.Name] = t.Due
 	}

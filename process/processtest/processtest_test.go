@@ -105,3 +105,18 @@ func TestUpgrade(t *testing.T) {
 		t.Error("it has forgotten the version under which it began")
 	}
 }
+
+// An event that causes nothing is not stored: the instance begins later, under the version of then.
+func TestEventWithoutEffect(t *testing.T) {
+	t.Parallel()
+	p := reminder
+	p.Version = 1
+	p.React = func(int, process.Input) (process.Step[string], error) { return process.Step[string]{}, nil }
+	n := processtest.New(t, p, "r")
+	n.Event(billed{"c"})
+	n.Upgrade(reminder)
+	n.Event(billed{"c"})
+	if n.Pass(24*time.Hour) != 1 || n.Ended() {
+		t.Error("it has the version of an event that caused nothing")
+	}
+}
