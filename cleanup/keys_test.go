@@ -1,13 +1,16 @@
 package cleanup_test
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/cleanup"
+	"github.com/annals-go/annals/codec"
 )
 
 // The keys of the commands to an entity stay while its numbers do, and are forgotten with it.
@@ -63,5 +66,24 @@ func TestForgetKeys(t *testing.T) {
 		}
 		ask("a", 5, nil)
 		ask("b", 5, nil)
+	})
+}
+
+// An entity whose id is so long that it cannot have keys is forgotten like others.
+func TestForgetLongID(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, s annals.Store) {
+		l := s.Capabilities().Limits
+		id := annals.PersistenceID("Keyed|" + strings.Repeat("a", cmp.Or(l.MaxIDBytes, l.MaxIDChars, 2000)-len("Keyed|")))
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: codec.JSONSerializer, Data: []byte("1")}}}}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := cleanup.New(s, cleanup.Options{AtOnce: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report, err := c.ForgetEntities(t.Context(), cleanup.IDs(id)); report.Forgotten != 1 || err != nil {
+			t.Errorf("%+v, %v", report, err)
+		}
 	})
 }

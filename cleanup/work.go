@@ -185,7 +185,10 @@ func (w *work) forgetKeys(ctx context.Context) error {
 	}
 	id := keys.ID(w.ID)
 	state, there, err := w.store.States().Get(ctx, id)
-	if err != nil || state.Revision == 0 {
+	switch {
+	case errors.Is(err, annals.ErrInvalid): // an id that the store refuses, as one that is too long, has no keys
+		return nil
+	case err != nil || state.Revision == 0:
 		return err
 	}
 	if there {
