@@ -203,17 +203,23 @@ func (r *Repository[C, S, R]) alone(ctx context.Context, id string, pid annals.P
 	}
 }
 
-// once runs c once. It reports whether another owner wrote between the load and the write. When l is not nil, c is at its front. before, if it is
-// not nil, is set to the number of the entity before c.
-func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr, before *annals.SeqNr) (result behavior.Result[R], overtaken bool, err error) {
+// execution is what once tells of a command while it runs.
+type execution struct {
+	before  annals.SeqNr // the number of the entity before the command
+	written bool         // what the command decided was written
+}
+
+// once runs c once. It reports whether another owner wrote between the load and the write. When l is not nil, c is at its front. x may be nil.
+func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr, x *execution) (result behavior.Result[R], overtaken bool, err error) {
 	began, e := time.Now(), r.model.New(id, pid)
 	if err := r.model.Load(ctx, pid, e); err != nil {
 		return result, false, err
 	}
 	l.loaded(began, e.SeqNr())
-	if before != nil {
-		*before = e.SeqNr()
+	if x == nil {
+		x = &execution{}
 	}
+	x.before = e.SeqNr()
 	d := e.Decide(ctx, c, at)
 	if d.Err != nil {
 		return result, false, d.Err
@@ -231,6 +237,7 @@ func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid 
 		if err != nil {
 			return result, overtaken, err
 		}
+		x.written = true
 		l.stored(e.SeqNr(), last)
 		if d.Finish != nil {
 			if d.Reply, err = d.Finish(ctx, &w, receipt); err != nil {

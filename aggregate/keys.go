@@ -24,7 +24,8 @@ import (
 //
 // The key names the command: another command with the same key gets the reply to it that the first one would have got. AskOnce repeats a
 // transaction whose outcome is unknown, within Options.WriteTimeout; after ErrUnknown call it again with the same key. Within the function of
-// Transactor.InTx, with a repository on the inner store, the key is part of that transaction.
+// Transactor.InTx, with a repository on the inner store, the key is part of that transaction; when the key cannot be stored, the transaction is not
+// stored either, whatever the function returns.
 //
 // ErrInvalid for an empty key; ErrTruncated when c was executed and the events are deleted that its reply needs; ErrOverloaded, with nothing decided, when
 // the entity has executed Options.KeepKeys other commands with keys within Options.KeyAge; ErrUnsupported on a store that is not ability.Atomic or
@@ -47,7 +48,7 @@ func (r *Repository[C, S, R]) DoOnce(ctx context.Context, key, id string, c C) (
 		return result, err
 	}
 	k := keyed[C]{key: key, id: id, pid: pid, c: c}
-	if contexts.InTx(ctx, nil) {
+	if _, err := ability.Of[ability.Atomic](r.store); errors.Is(err, contexts.ErrWithin) && contexts.InTx(ctx, nil) {
 		return r.keyed(ctx, &k)
 	}
 	return r.keyedAlone(ctx, &k)
@@ -61,6 +62,8 @@ type keyed[C any] struct {
 
 	done    *keys.Executed // the command was executed before
 	refused error          // why it is not executed, whatever others do meanwhile
+
+	execution
 }
 
 // errExecuted undoes a transaction that has nothing to do.
@@ -117,8 +120,11 @@ func (r *Repository[C, S, R]) keyedAlone(ctx context.Context, k *keyed[C]) (resu
 // keyed executes k in the transaction that the caller is in.
 func (r *Repository[C, S, R]) keyed(ctx context.Context, k *keyed[C]) (behavior.Result[R], error) {
 	result, err := r.execute(ctx, k)
-	if k.done != nil {
+	switch {
+	case k.done != nil:
 		return r.repeat(ctx, k)
+	case err != nil && k.written:
+		contexts.FailTx(ctx, err) // what k decided must not be stored without its key, and the caller's function may return nil
 	}
 	return result, err
 }
@@ -139,8 +145,7 @@ func (r *Repository[C, S, R]) execute(ctx context.Context, k *keyed[C]) (result 
 			Err: fmt.Errorf("%d commands with keys within Options.KeyAge of %v; Options.KeepKeys allows no more", len(list), r.o.KeyAge)}
 		return result, k.refused
 	}
-	var before annals.SeqNr
-	result, overtaken, err := r.once(ctx, nil, k.id, k.pid, k.c, host.AnyNumber, &before)
+	result, overtaken, err := r.once(ctx, nil, k.id, k.pid, k.c, host.AnyNumber, &k.execution)
 	if err != nil {
 		if !overtaken && !errors.Is(err, annals.ErrUnknown) {
 			k.refused = err
@@ -149,7 +154,7 @@ func (r *Repository[C, S, R]) execute(ctx context.Context, k *keyed[C]) (result 
 	}
 	executed := keys.Executed{SeqNr: result.SeqNr}
 	if r.sourced {
-		executed.Events = int(result.SeqNr - before)
+		executed.Events = int(result.SeqNr - k.before)
 	}
 	return result, keys.Of(k.pid).Save(ctx, r.store, revision, list.With(k.key, executed, now))
 }

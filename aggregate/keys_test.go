@@ -147,6 +147,69 @@ func TestAskOnceInTx(t *testing.T) {
 	})
 }
 
+// unwrapped is a faulty store within a transaction, which has the abilities of the store in it.
+type unwrapped struct {
+	*faulty.Store
+	inner annals.Store
+}
+
+func (s unwrapped) Unwrap() annals.Store { return s.inner }
+
+// When the key cannot be stored, the transaction is not stored either, whatever its function makes of the error: otherwise the command would be
+// there without its key.
+func TestAskOnceWithoutKey(t *testing.T) {
+	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
+		s := memstore.New()
+		err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
+			refusing := unwrapped{&faulty.Store{Store: in, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+				if c.Writes && strings.HasPrefix(string(c.ID), "annals.keys|") {
+					return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrConflict}
+				}
+				return run()
+			}}, in}
+			if _, err := open(refusing, aggregate.Options{}).AskOnce(ctx, "k", "a", 5); !errors.Is(err, annals.ErrConflict) {
+				t.Errorf("in the function: %v", err)
+			}
+			return nil
+		})
+		if !errors.Is(err, annals.ErrConflict) {
+			t.Errorf("of the transaction: %v", err)
+		}
+		wantOnce(t, open(s, aggregate.Options{}), "k", 5, 5, 1)
+		wantOnce(t, open(s, aggregate.Options{}), "k", 5, 5, 1)
+	})
+}
+
+// Within a transaction of another store a command with a key has a transaction of its own: with the first one the key could not be stored.
+func TestAskOnceInTxOfAnotherStore(t *testing.T) {
+	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
+		other, mem, refused := memstore.New(), memstore.New(), false
+		s := faulty.NewTx(mem, func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.Writes && strings.HasPrefix(string(c.ID), "annals.keys|") && !refused {
+				refused = true
+				return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrConflict}
+			}
+			return run()
+		})
+		if err := other.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, _ annals.Store) error {
+			total, err := open(s, aggregate.Options{}).AskOnce(ctx, "k", "a", 5)
+			if total != 5 || err != nil || !refused {
+				t.Errorf("%d, %v, refused %v", total, err, refused)
+			}
+			plain := struct{ annals.Store }{mem} // has no transactions
+			if _, err := open(plain, aggregate.Options{}).AskOnce(ctx, "k2", "a", 5); !errors.Is(err, annals.ErrUnsupported) {
+				t.Errorf("without transactions: %v", err)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		if total, number, err := open(mem, aggregate.Options{}).Load(t.Context(), "a"); total != 5 || number != 1 || err != nil {
+			t.Errorf("%d at %d, %v", total, number, err)
+		}
+	})
+}
+
 // Two transactions decide the same command at the same time, and whichever answer gets lost, one of them takes effect.
 func TestAskOnceAgain(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/valid"
 )
 
@@ -58,7 +59,8 @@ func (s *Store) Lacks(want any) error {
 	case *ability.Checker:
 		has = s.caps.Events
 	case *ability.Atomic:
-		has = s.atomically != nil
+		has = s.atomically != nil || s.tx != nil
+		within = contexts.ErrWithin
 	}
 	switch {
 	case !has:

@@ -4,7 +4,9 @@ package contexts
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 type txKey struct{}
@@ -13,12 +15,35 @@ type txKey struct{}
 type txMark struct {
 	store any
 	outer *txMark // of a transaction around it, of another store
+	fault atomic.Pointer[error]
 }
+
+// ErrWithin is why a store that is within a transaction is not ability.Atomic.
+var ErrWithin = errors.New("the store is within a transaction")
 
 // WithTx returns the ctx for a function which runs in a transaction of store.
 func WithTx(ctx context.Context, store any) context.Context {
 	outer, _ := ctx.Value(txKey{}).(*txMark)
-	return context.WithValue(ctx, txKey{}, &txMark{store, outer})
+	return context.WithValue(ctx, txKey{}, &txMark{store: store, outer: outer})
+}
+
+// FailTx has the transactions that ctx comes from end with err, also when their functions return nil. It is for a host that has written a part of what
+// belongs together.
+func FailTx(ctx context.Context, err error) {
+	mark, _ := ctx.Value(txKey{}).(*txMark)
+	for ; mark != nil; mark = mark.outer {
+		mark.fault.CompareAndSwap(nil, &err)
+	}
+}
+
+// TxFault is the first error of FailTx for the innermost transaction of ctx.
+func TxFault(ctx context.Context) error {
+	if mark, _ := ctx.Value(txKey{}).(*txMark); mark != nil {
+		if err := mark.fault.Load(); err != nil {
+			return *err
+		}
+	}
+	return nil
 }
 
 // InTx reports whether ctx comes from the function of a transaction of store, or of any store when store is nil. Stores are compared
