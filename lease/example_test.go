@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,10 +48,11 @@ func ExampleRun_fence() {
 		if err != nil {
 			return err
 		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return fmt.Errorf("another process sends reports: %w", err)
+		n, err := done.RowsAffected()
+		if err == nil && n == 0 {
+			err = errors.New("another process sends reports")
 		}
-		return nil
+		return err
 	}
 	_ = sent
 }

@@ -22,8 +22,10 @@
 //
 // # Failures
 //
-// An input that React cannot handle, because it returns an error or panics, waits in the journal of its instance, and so do the later events and timers
-// of this instance. A command whose recipient fails waits, too, with what its instance sends later. Such an instance is parked: the others go on.
+// An event or a timer that React cannot handle, because it returns an error or panics, waits in the journal of its instance, and so do the later events
+// and timers of this instance. A command whose recipient fails waits, too, with what its instance sends later, and so does a command whose answer
+// React cannot handle: answers are not stored, so it is sent again. Recipients must recognise its id for as long as that may last. Such an
+// instance is parked: the others go on.
 // A Runner tries again by itself, after a second at first and later each minute. Runner.Control shows what is parked, and orders a
 // retry or leaves out what waits.
 //

@@ -130,11 +130,13 @@ func (r *Runner[E, S]) Load(ctx context.Context, id string) (Instance[S], error)
 }
 
 // Control returns the Control of what instances send: it shows which of them are parked, because an input or a command of theirs fails, and
-// retries them. Its entities are the instances.
+// retries them. Its entities are the instances. Discard leaves out commands and timers of steps. Reset sends all commands after the offset again, with
+// the same ids: use it only while the recipients recognise them.
 func (r *Runner[E, S]) Control() *projection.Control { return r.outputs.Control() }
 
 // Inputs returns the Controls of what reads the sources, in their order. Their entities are those of the sources. One is parked only when an
-// event of it cannot be decoded, or when its instance can neither be read nor written.
+// event of it cannot be decoded, or when its instance can neither be read nor written. Reset hands over events again. Those that an instance has
+// handled have no effect; but an instance that was forgotten begins again.
 func (r *Runner[E, S]) Inputs() []*projection.Control {
 	all := make([]*projection.Control, len(r.inputs))
 	for i, in := range r.inputs {

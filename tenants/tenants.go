@@ -49,7 +49,8 @@ type tenant struct {
 }
 
 // New returns Stores that open opens. A tenant has one store at a time: open is called again for it when that one has been closed. open is called
-// concurrently for different tenants, and its context ends when nobody waits for the store any more. ErrInvalid when open is nil or an option is negative.
+// concurrently for different tenants. Its context ends when it returns, and when nobody waits for the store any more. ErrInvalid when open
+// is nil or an option is negative.
 func New(open func(ctx context.Context, tenant string) (annals.Store, error), o Options) (*Stores, error) {
 	if open == nil || o.Max < 0 || o.Idle < 0 {
 		err := fmt.Errorf("open is nil (%t), or Options.Max (%d) or Idle (%v) is negative", open == nil, o.Max, o.Idle)
@@ -207,7 +208,8 @@ func (s *Stores) remove(t *tenant) {
 	s.all.Done()
 }
 
-// Close closes the stores, each when it is not in use any more, and waits for that. It returns the errors of the stores. It may be called again.
+// Close closes the stores, each when it is not in use any more, and waits for that: so a function of Use must not call it. It
+// returns the errors of the stores. It may be called again.
 func (s *Stores) Close() error {
 	s.mu.Lock()
 	s.closed = true
