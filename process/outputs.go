@@ -36,7 +36,7 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 		case s.Waits != nil:
 			q.add(string(e.ID), job{e, -1})
 		default:
-			for _, t := range s.Timers {
+			for _, t := range r.results.unset(e) {
 				timers = append(timers, calendar.Timer{ID: e.ID, Name: t.Name, Due: time.UnixMicro(t.Due).UTC()})
 			}
 			for i, c := range s.Commands {
@@ -62,6 +62,7 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 		}
 		return nil
 	})
+	r.results.set(left, err != nil)
 	if err != nil && ctx.Err() == nil && len(es) > 1 {
 		for _, e := range left {
 			r.results.put(e.Event, bad.of[offsetOf(e.Event)])
@@ -127,6 +128,7 @@ func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, 
 type results struct {
 	mu      sync.Mutex
 	of      map[annals.Offset]error
+	timers  map[annals.Offset]bool // of steps that have failed after their timers were set
 	hanging map[string]time.Time
 }
 
@@ -173,6 +175,32 @@ func (x *results) take(es []projection.Envelope[*step]) (left []projection.Envel
 		delete(x.of, o)
 	}
 	return left, nil
+}
+
+// unset returns the timers of e, unless they were set before something else of e failed.
+func (x *results) unset(e projection.Envelope[*step]) []timer {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.timers[offsetOf(e.Event)] {
+		return nil
+	}
+	return e.Value.Timers
+}
+
+// set notes that the timers of es are set, and whether es have failed after that.
+func (x *results) set(es []projection.Envelope[*step], failed bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.timers) >= mostResults {
+		clear(x.timers)
+	}
+	for _, e := range es {
+		if o := offsetOf(e.Event); !failed {
+			delete(x.timers, o)
+		} else if e.Value != nil && len(e.Value.Timers) > 0 {
+			put(&x.timers, o, true)
+		}
+	}
 }
 
 func (x *results) hang(key string) {

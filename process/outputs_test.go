@@ -3,6 +3,7 @@ package process_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,4 +176,39 @@ func TestTimesOfTimers(t *testing.T) {
 			t.Errorf("due at %v: loaded %+v, %v", due, n, err)
 		}
 	}
+}
+
+// A command that fails again and again does not add the timers of its step again each time.
+func TestTimersOfFailingStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(memstore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.fail("x", &annals.Error{Op: "ask", Kind: annals.ErrUnavailable, Err: errors.New("on purpose")})
+		p := listing
+		p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
+			step, err := listing.React(s, in)
+			step.Timers = append(step.Timers, process.Timer{Name: "day", Due: in.Time.Add(24 * time.Hour)})
+			return step, err
+		}
+		var added atomic.Int64
+		r, err := w.runner(&faulty.Store{Store: w.store, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.Writes && c.ID.Type() == "annals.calendar-chunk" {
+				added.Add(1)
+			}
+			return run()
+		}}, p, process.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		done := run(t, r)
+		time.Sleep(3 * time.Minute)
+		done()
+		if w.sent["x"] < 5 || added.Load() != 1 {
+			t.Errorf("%d tries have written timers %d times", w.sent["x"], added.Load())
+		}
+	})
 }
