@@ -251,6 +251,7 @@ func (o *options) pauseCommand() *cobra.Command {
 			return &failure{notReached, diagnostic{"timeout", "it is paused, but runners still handle events: " + plain(err), k.next("projection", "status", k.args[0])}}
 		}
 		if err != nil {
+			k.say("paused", k.next("projection", "resume", k.args[0]), "it may be paused")
 			return err
 		}
 		k.view = done{k.args[0], true, "paused: no runner handles events"}

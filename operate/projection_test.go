@@ -54,6 +54,34 @@ func TestProjectionWhileItRuns(t *testing.T) {
 	})
 }
 
+// A pause that is interrupted while it waits for a handler stays, and the command says so.
+func TestPauseIsInterrupted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		metered(t, s, "a", 1)
+		returns := make(chan struct{})
+		source := projection.Source[added]{Store: s, Type: "Meter", Codec: meter.Events}
+		r, err := projection.AtLeastOnce("sums", source, s, func(context.Context, projection.Envelope[added]) error { <-returns; return nil }, projection.Options{Ranges: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(running) }()
+		synctest.Wait()
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, interrupt)
+		o := runWith(ctx, config(s), "--store", "mem:", "projection", "pause", "sums")
+		if want := "it may be paused\n  next: annals projection resume sums\n"; o.status != 2 || o.text != want || o.errors != "annals: interrupted\n" {
+			t.Errorf("%+v, want %q", o, want)
+		}
+		stop()
+		close(returns)
+		<-ended
+	})
+}
+
 // tail shows what is there, then what comes, until it is interrupted.
 func TestTailFollows(t *testing.T) {
 	t.Parallel()

@@ -180,7 +180,7 @@ func limited(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error], pe
 		return ids
 	}
 	return func(yield func(annals.PersistenceID, error) bool) {
-		ticks := time.NewTicker(time.Second / time.Duration(perSecond))
+		ticks := time.NewTicker(max(time.Second/time.Duration(perSecond), 1))
 		defer ticks.Stop()
 		for id, err := range ids {
 			if !yield(id, err) || err != nil {

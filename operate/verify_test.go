@@ -151,3 +151,15 @@ func TestForgetInTwoRuns(t *testing.T) {
 		}
 	})
 }
+
+// A rate of more than one entity in a nanosecond is no limit.
+func TestVerifyAtAnyRate(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 1)
+	for _, command := range []string{"verify", "forget"} {
+		if o := run(t, config(s), command, "Meter|a", "--rate", "2000000000"); o.status != 0 {
+			t.Errorf("%s: %+v", command, o)
+		}
+	}
+}
