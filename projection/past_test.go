@@ -157,6 +157,27 @@ func TestRebuildingOfTagsAndTimes(t *testing.T) {
 	})
 }
 
+// What Options.From left out counts as handled when a reset goes back beyond it.
+func TestRebuildingBeforeFrom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		events, model, h := memstore.New(), memstore.New(), &rebuilt{}
+		began := time.Now()
+		add(t, events, 1, 1, 1)
+		time.Sleep(time.Minute)
+		from := annals.Offset{Time: time.Now()}
+		add(t, events, 1, 1, 1)
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: events, Type: "T", Codec: numbers}, model, func(_ context.Context, e envelope) error { return h.handle(e) }, Options{Ranges: 1, From: from, Logger: silent}))
+		catchUp(t, r)
+		equal(t, "before the reset", h.take(), []string{"T|1/2"})
+		if err := r.Control().Reset(t.Context(), annals.Offset{Time: began}); err != nil {
+			t.Fatal(err)
+		}
+		catchUp(t, r)
+		equal(t, "after the reset", h.take(), []string{"+T|1/1", "+T|1/2"})
+	})
+}
+
 // A state is rebuilt when this revision was handled, and not when it has changed since.
 func TestRebuildingOfStates(t *testing.T) {
 	t.Parallel()

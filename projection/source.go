@@ -22,8 +22,8 @@ type Envelope[E any] struct {
 	annals.Event
 	Value   E
 	Deleted bool // with Source.States: the state was deleted, and Value is the zero E
-	// Rebuilding says that the event had its effect before: this projection had handled it, or left it out by Skip or Discard, before Control.Reset
-	// took it back; or Rebuild makes a new read model, and the old projection has handled it. A handler that also tells others, as by a mail, tells
+	// Rebuilding says that the event had its effect before: this projection had handled it, or left it out by Skip, Discard or Options.From, before
+	// Control.Reset took it back; or Rebuild makes a new read model, and the old projection has handled it. A handler that also tells others, as by a mail, tells
 	// them nothing then. An event that waited because its entity was parked had not been handled. What the position said counts: so it is false
 	// where the handler had returned, but a crash came before the save. It can be true for an event that becomes visible later than its store
 	// promises, between the Reset and the time when the projection comes to it.
