@@ -146,7 +146,7 @@ func TestRequestsOfGuards(t *testing.T) {
 	call := func(statements ...string) []string {
 		return slices.Concat([]string{"savepoint annals"}, statements, []string{"release savepoint"})
 	}
-	write, number, recovery := call("insert into"), call("select coalesce((select"), call("with snap")
+	write, number, recovery := call("insert into"), call("select coalesce((select"), call("(select last,")
 	appends := func(ctx context.Context, in annals.Store, id annals.PersistenceID, after annals.SeqNr) error {
 		_, err := in.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text("x")}}})
 		return err
@@ -205,7 +205,7 @@ func TestRequestsOfKeys(t *testing.T) {
 	call := func(statements ...string) []string {
 		return slices.Concat([]string{"savepoint annals"}, statements, []string{"release savepoint"})
 	}
-	state, recovery := call("select persistence_id,"), call("with snap")
+	state, recovery := call("select persistence_id,"), call("(select last,")
 	for i, want := range [][]string{
 		slices.Concat([]string{"begin"}, state, recovery, call("insert into"), call("insert into"), []string{"commit"}),
 		slices.Concat([]string{"begin"}, state, []string{"rollback"}), // and replays, which are not traced
