@@ -67,20 +67,19 @@ type callTx struct {
 	t *transaction
 }
 
-// begins reports whether a savepoint has to be set before the next statement, and notes that it is set.
-func (c callTx) begins() bool {
-	u := c.t.call
-	if u == nil || u.set {
-		return false
+// begins returns the call whose savepoint has to be set before the next statement, nil when there is none.
+func (c callTx) begins() *use {
+	if u := c.t.call; u != nil && !u.set {
+		return u
 	}
-	u.set = true
-	return true
+	return nil
 }
 
 // begin sets the savepoint. Where that fails, so does the statement that follows.
 func (c callTx) begin(ctx context.Context) {
-	if c.begins() {
-		_, _ = c.Tx.Exec(ctx, savepoint)
+	if u := c.begins(); u != nil {
+		_, err := c.Tx.Exec(ctx, savepoint)
+		u.set = err == nil
 	}
 }
 
@@ -102,12 +101,50 @@ func (c callTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return c.Tx.QueryRow(ctx, sql, args...)
 }
 
-// SendBatch is pgx.Tx. The results are used by callbacks.
+// SendBatch is pgx.Tx. The results are used by callbacks. pgx prepares statements that are new to the connection before it sends the batch. The
+// server may refuse one of them, which ends the transaction unless the savepoint has been set by then. So only a batch without new statements
+// sets it.
 func (c callTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if c.begins() {
-		b.QueuedQueries = slices.Insert(b.QueuedQueries, 0, &pgx.QueuedQuery{SQL: savepoint})
+	if c.begins() == nil {
+		return c.Tx.SendBatch(ctx, b)
 	}
-	return c.Tx.SendBatch(ctx, b)
+	const key = "annals"
+	custom := c.Conn().PgConn().CustomData()
+	known, _ := custom[key].(map[string]bool)
+	if known == nil {
+		known = map[string]bool{}
+		custom[key] = known
+	}
+	sent := slices.Clone(b.QueuedQueries)
+	if slices.ContainsFunc(sent, func(q *pgx.QueuedQuery) bool { return !known[q.SQL] }) {
+		c.begin(ctx)
+	}
+	if u := c.begins(); u != nil {
+		set := &pgx.QueuedQuery{SQL: savepoint}
+		set.Exec(func(pgconn.CommandTag) error { u.set = true; return nil })
+		b.QueuedQueries = slices.Insert(b.QueuedQueries, 0, set)
+	}
+	return batchResults{c.Tx.SendBatch(ctx, b), sent, known}
+}
+
+// batchResults notes which statements the connection knows.
+type batchResults struct {
+	pgx.BatchResults
+	sent  []*pgx.QueuedQuery
+	known map[string]bool
+}
+
+// Close is pgx.BatchResults.
+func (r batchResults) Close() error {
+	err := r.BatchResults.Close()
+	for _, q := range r.sent {
+		if err == nil {
+			r.known[q.SQL] = true
+		} else {
+			delete(r.known, q.SQL) // pgx may prepare it again
+		}
+	}
+	return err
 }
 
 // sendLast sends the last batch of a call that writes to tx.

@@ -83,6 +83,39 @@ func TestTxContinuesAfterARefusedRead(t *testing.T) {
 	}
 }
 
+// A write that the server refuses leaves the transaction as it was, whether its statements are new to the connection or not.
+func TestTxContinuesAfterARefusedWrite(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]int{"new": 0, "known": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, url := users(t, pgstore.Options{}, nil, bindName)
+			save := func(ctx context.Context, in annals.Store) error {
+				return in.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: "T|1", SeqNr: 1, Time: time.Now()}}})
+			}
+			for range before {
+				if err := s.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error { return save(ctx, in) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run(t, url, "ALTER TABLE akka_projection_timestamp_offset_store RENAME TO elsewhere")
+			err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+				if _, err := tx.Exec(ctx, "UPDATE counts SET n = n + 1"); err != nil {
+					return err
+				}
+				if err := save(ctx, in); err == nil {
+					t.Error("an offset was saved in a table that is not there")
+				}
+				_, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+				return err
+			})
+			if n := count(t, url, "SELECT (SELECT n FROM counts) + (SELECT count(*) FROM event_journal) * 10"); err != nil || n != 11 {
+				t.Errorf("%v, and %d is stored, want 11", err, n)
+			}
+		})
+	}
+}
+
 // recorder is an Observer that remembers.
 type recorder struct {
 	mu    sync.Mutex
