@@ -253,6 +253,61 @@ func TestForgottenBeforeAReset(t *testing.T) {
 	}
 }
 
+// The position before a reset ended at an event of an entity that is forgotten. What was handled of others counts as before.
+func TestForgottenThroughBeforeAReset(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		got := resetAfter(t, Source[int]{}, func() Verdict { return Park }, func(events *memstore.Store, c *Control, _ *rebuilt, catchUp func()) {
+			add(t, events, 1, 3, 2)
+			catchUp()
+			at := map[annals.PersistenceID]annals.Offset{}
+			for e, err := range events.Query().Events(t.Context(), annals.Filter{Type: "T"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				at[e.ID] = e.Offset()
+			}
+			model := c.Store()
+			if err := errors.Join(
+				model.Offsets().Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{}),
+				model.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Through: at["T|2"], Offsets: []annals.Offset{at["T|3"]}}),
+				c.Reset(t.Context(), annals.Offset{}),
+				c.Forget(t.Context(), "T|2"), c.Forget(t.Context(), "T|2")); err != nil {
+				t.Fatal(err)
+			}
+			wantNoTrace(t, model, "T|2")
+		})
+		equal(t, "after the resets", got, []string{"+T|1/1", "+T|1/2", "+T|2/1", "+T|3/1", "+T|3/2", "T|2/2"})
+	})
+}
+
+// What is kept of an entity that waited before a reset does not name another one, at whose event a position ended.
+func TestForgottenBesideOneThatWaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		got := resetAfter(t, Source[int]{}, func() Verdict { return Park }, func(events *memstore.Store, c *Control, h *rebuilt, catchUp func()) {
+			add(t, events, 1, 3, 2)
+			h.set("T|3/1")
+			catchUp()
+			var last annals.Offset
+			for e, err := range events.Journal().Replay(t.Context(), "T|2", 2, 2) {
+				if last = e.Offset(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			model := c.Store()
+			if err := errors.Join(
+				c.Reset(t.Context(), annals.Offset{}),
+				model.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Through: last}),
+				c.Reset(t.Context(), annals.Offset{})); err != nil {
+				t.Fatal(err)
+			}
+			wantNoTrace(t, model, "T|2")
+		})
+		equal(t, "after the resets", got, []string{"+T|1/1", "+T|1/2", "+T|2/1", "+T|2/2", "T|3/1", "T|3/2"})
+	})
+}
+
 // A new read model keeps quiet about what the old projection has handled, before it was reset too, and not about what it has not.
 func TestRebuildingBesideTheOldOne(t *testing.T) {
 	t.Parallel()

@@ -37,13 +37,21 @@ func (s start) covers(o annals.Offset) bool {
 	return false
 }
 
-// handled returns an offset that covers what was handled of an entity before the worker began.
+// handled returns an offset that covers what was handled of an entity before the worker began. It has no id of another entity.
 func (s start) handled(id annals.PersistenceID) annals.Offset {
 	own := s.entities[id]
 	for _, p := range s.positions {
-		if p.Slices.Contains(id.Slice()) && p.Through.Compare(own) > 0 {
-			return p.Through
+		through := p.Through
+		if !p.Slices.Contains(id.Slice()) || through.Compare(own) <= 0 {
+			continue
 		}
+		if id < through.ID { // the number of Through is covered, too
+			through.SeqNr++
+		}
+		if through.ID != id {
+			through.ID = ""
+		}
+		return through
 	}
 	return own
 }

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,31 @@ func PastName(projection string) string { return "annals.past|" + projection }
 // Forget removes what projection keeps in s of an entity whose events are deleted: its offsets, and its entry among the parked entities, also those
 // before a reset. Runners that are running then read the parked entities again.
 func Forget(ctx context.Context, s annals.Store, projection string, id annals.PersistenceID) error {
-	return errors.Join(forget(ctx, s, PastName(projection), id), forget(ctx, s, projection, id))
+	return errors.Join(forget(ctx, s, PastName(projection), id), forgetThrough(ctx, s, PastName(projection), id), forget(ctx, s, projection, id))
+}
+
+// forgetThrough takes id out of the Throughs of past, which nobody moves on. Events of other entities with the same time and number count as not
+// handled then, and those that Save has not stored again when it fails.
+func forgetThrough(ctx context.Context, s annals.Store, past string, id annals.PersistenceID) error {
+	positions, err := s.Offsets().Load(ctx, past, annals.SliceRange{})
+	if err != nil {
+		return err
+	}
+	for _, p := range positions {
+		if p.Through.ID != id {
+			continue
+		}
+		p.Through.ID = ""
+		if err := s.Offsets().Reset(ctx, past, p.Slices, p.Through); err != nil { // takes back the offsets after it, too
+			return err
+		}
+		for offsets := range slices.Chunk(p.Offsets, cmp.Or(s.Capabilities().Limits.MaxOffsets, len(p.Offsets), 1)) {
+			if err := s.Offsets().Save(ctx, annals.Progress{Projection: past, Slices: p.Slices, Offsets: offsets}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func forget(ctx context.Context, s annals.Store, projection string, id annals.PersistenceID) error {
