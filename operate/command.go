@@ -108,6 +108,9 @@ func (o *options) command(c *cobra.Command, run func(c *call) error) *cobra.Comm
 func (o *options) group(c *cobra.Command) *cobra.Command {
 	return o.command(c, func(k *call) error {
 		if len(k.args) > 0 {
+			if strings.Contains(k.args[0], ":") { // not repeated, because a URL can have a password
+				return usage("this is no command; the URL of a store is given with --store")
+			}
 			return usage("there is no command %s", clean(k.args[0]))
 		}
 		if k.json {

@@ -122,6 +122,10 @@ func TestPasswords(t *testing.T) {
 	}}}
 	for _, flag := range []string{"--json", "--hide-payloads"} {
 		o := runWith(t.Context(), c, flag, "ids", "--store", "db://eve:s3cr%2Fet@host/x?sslpassword=t0psecret")
+		without := runWith(t.Context(), c, flag, "db://eve:s3cr%2Fet@host/x")
+		if text := without.text + without.errors; without.status != 3 || strings.Contains(text, "s3cr") {
+			t.Errorf("%+v", without)
+		}
 		if text := o.text + o.errors; o.status != 4 || !strings.Contains(text, "cannot open") || strings.Contains(text, "s3cr") || strings.Contains(text, "t0p") {
 			t.Errorf("%+v", o)
 		}
