@@ -13,7 +13,7 @@ import (
 
 const (
 	retryEvery   = time.Second // while something is parked by this Runner
-	retryOthers  = time.Minute // looks for what others have parked, which are gone
+	retryOthers  = time.Minute // looks for what runners that have ended have parked
 	longestRetry = time.Minute
 )
 
