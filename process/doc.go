@@ -22,7 +22,7 @@
 //
 // # Failures
 //
-// An event or a timer that React cannot handle, because it returns an error or panics, waits in the journal of its instance, and so do the later events
+// An event or a timer that React cannot handle, because it returns an error, or it or Evolve panics, waits in the journal of its instance, and so do the later events
 // and timers of this instance. A command whose recipient fails waits, too, with what its instance sends later, and so does a command whose answer
 // React cannot handle: answers are not stored, so it is sent again. Recipients must recognise its id for as long as that may last. Such an
 // instance is parked: the others go on.

@@ -55,14 +55,14 @@ func poison(err error) bool {
 }
 
 // behavior runs p as an event-sourced entity. The reply is whether the input was new.
-func (p Process[E, S]) behavior() behavior.EventSourced[turn, record[E], instance[S], bool] {
+func (p Process[E, S]) behavior() behavior.EventSourced[turn, record[E, S], instance[S], bool] {
 	if p.Events == nil {
 		p.Events = codec.JSON[E](p.Type)
 	}
 	if p.States == nil {
 		p.States = codec.JSON[S](p.Type)
 	}
-	return behavior.EventSourced[turn, record[E], instance[S], bool]{
+	return behavior.EventSourced[turn, record[E, S], instance[S], bool]{
 		Type: p.Type,
 		Init: func(id string) instance[S] {
 			n := instance[S]{id: id}
@@ -73,15 +73,15 @@ func (p Process[E, S]) behavior() behavior.EventSourced[turn, record[E], instanc
 		},
 		Decide:        p.decide,
 		EvolveStored:  p.evolve,
-		Reply:         func(_ instance[S], _ turn, done []record[E]) bool { return len(done) > 0 },
+		Reply:         func(_ instance[S], _ turn, done []record[E, S]) bool { return len(done) > 0 },
 		Restore:       func(id string, n instance[S]) instance[S] { n.id = id; return n },
-		Events:        records[E]{p.Events},
+		Events:        records[E, S]{p.Events},
 		States:        instances[S]{p.States},
 		SnapshotEvery: p.SnapshotEvery,
 	}
 }
 
-func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E], error) {
+func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E, S], error) {
 	s := step{Version: p.Version, Cause: t.cause}
 	if n.Begun {
 		s.Version = n.Version
@@ -100,9 +100,9 @@ func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E], error) {
 				s.Waits.Metadata = &metadata
 			}
 		}
-		return []record[E]{{step: &s}}, nil
+		return []record[E, S]{{step: &s}}, nil
 	case waited && t.cause.Timer != "" && !n.isDue(t.cause): // cancelled or set again while it waited
-		return []record[E]{{step: &s}}, nil
+		return []record[E, S]{{step: &s}}, nil
 	}
 	in := t.in
 	in.ID, in.Version = n.id, s.Version
@@ -120,10 +120,13 @@ func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E], error) {
 	if t.cause.Entity != "" && !waited && len(out.Events)+len(s.Commands)+len(s.Timers)+len(s.Cancel) == 0 && !s.End {
 		return nil, nil
 	}
-	done := make([]record[E], 1, 1+len(out.Events))
+	// Evolve may fail. So it is called before the write, on the state of this turn, which was read for it and is not used when the write fails.
+	done := make([]record[E, S], 1, 1+len(out.Events))
 	done[0].step = &s
 	for _, e := range out.Events {
-		done = append(done, record[E]{event: e})
+		n.state = p.Evolve(n.state, e)
+		after := n.state
+		done = append(done, record[E, S]{event: e, after: &after})
 	}
 	return done, nil
 }
@@ -151,9 +154,13 @@ func (s *step) add(commands []Command, timers []Timer, cancel []string) error {
 	return nil
 }
 
-func (p Process[E, S]) evolve(n instance[S], r record[E], info behavior.Info) instance[S] {
+func (p Process[E, S]) evolve(n instance[S], r record[E, S], info behavior.Info) instance[S] {
 	s := r.step
-	if s == nil {
+	switch {
+	case r.after != nil:
+		n.state = *r.after
+		return n
+	case s == nil:
 		n.state = p.Evolve(n.state, r.event)
 		return n
 	}

@@ -18,8 +18,10 @@ type Process[E, S any] struct {
 	// React returns what an input causes in the state s. It must not change s, and it may be called again for an input. An error, and a
 	// panic, say that the input cannot be handled now: it waits, and so does what comes later for this instance. An input that is of no
 	// interest is answered with the zero Step.
-	React  func(s S, in Input) (Step[E], error)
-	Evolve func(s S, e E) S  // the state after e, as in behavior.EventSourced; nil when React returns no events
+	React func(s S, in Input) (Step[E], error)
+	// Evolve returns the state after e, as in behavior.EventSourced; nil when React returns no events. It is called before e is stored: a
+	// panic counts as one of React.
+	Evolve func(s S, e E) S
 	Init   func(id string) S // state of an instance without events; nil: the zero S
 
 	Events        codec.Codec[E] // nil: JSON with manifest Type

@@ -167,6 +167,50 @@ func TestPoisonedInstance(t *testing.T) {
 	}
 }
 
+// An event of the process that Evolve cannot handle is not stored: the input waits, and nothing is sent.
+func TestPanicOfEvolve(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := begin(t)
+		bad := listing
+		bad.Evolve = func(s map[string]int, n note) map[string]int {
+			if n.Do == "ask" || n.Do == "fired" {
+				panic("on purpose")
+			}
+			return listing.Evolve(s, n)
+		}
+		r, err := w.runner(w.store, bad, process.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, "Here|h", wish{For: "a", Do: "set", Name: "t", After: time.Minute})
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		w.do(t, "Here|h", wish{For: "b", Do: "set", Name: "t", After: time.Minute})
+		settle(t, r)
+		time.Sleep(2 * time.Minute)
+		settle(t, r)
+		for id, want := range map[string]annals.SeqNr{"a": 4, "b": 3} { // two inputs wait; one does
+			if n, err := r.Load(t.Context(), id); err != nil || !n.Waits || n.SeqNr != want {
+				t.Errorf("loaded %s: %+v, %v", id, n, err)
+			}
+			w.wantDone(t, id, "set t")
+		}
+		w.wantGot(t, "x")
+		if r, err = w.runner(w.store, listing, process.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Control().Retry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		w.wantDone(t, "a", "set t", "ask x", "fired t", "answered ask <nil> x")
+		w.wantDone(t, "b", "set t", "fired t")
+		if n, err := r.Load(t.Context(), "a"); err != nil || n.Waits || n.State["ask"] != 1 || n.State["fired"] != 1 {
+			t.Errorf("loaded %+v, %v", n, err)
+		}
+	})
+}
+
 func wantParked(t *testing.T, r *runner, want ...annals.PersistenceID) {
 	t.Helper()
 	var got []annals.PersistenceID

@@ -82,31 +82,32 @@ const stepManifest = "annals.process.step"
 var steps = codec.JSON[step](stepManifest)
 
 // record is an event of an instance: a step, or an event of the process.
-type record[E any] struct {
+type record[E, S any] struct {
 	step  *step
 	event E
+	after *S // the state after the event, when it was decided now; nil when the event was read
 }
 
-type records[E any] struct{ events codec.Codec[E] }
+type records[E, S any] struct{ events codec.Codec[E] }
 
-func (c records[E]) Encode(r record[E]) (annals.Payload, error) {
+func (c records[E, S]) Encode(r record[E, S]) (annals.Payload, error) {
 	if r.step != nil {
 		return steps.Encode(*r.step)
 	}
 	return c.events.Encode(r.event)
 }
 
-func (c records[E]) Decode(p annals.Payload) (r record[E], err error) {
+func (c records[E, S]) Decode(p annals.Payload) (r record[E, S], err error) {
 	if p.Manifest == stepManifest && p.SerializerID == codec.JSONSerializer {
 		s, err := steps.Decode(p)
-		return record[E]{step: &s}, err
+		return record[E, S]{step: &s}, err
 	}
 	r.event, err = c.events.Decode(p)
 	return r, err
 }
 
 // Validate is that of the codec of events.
-func (c records[E]) Validate() error { return validate(c.events) }
+func (c records[E, S]) Validate() error { return validate(c.events) }
 
 func validate(c any) error {
 	if v, ok := c.(interface{ Validate() error }); ok {
