@@ -30,8 +30,9 @@ type known struct {
 	Ended   bool                          `json:"ended,omitempty"`
 }
 
-// mark says which events of an entity were handled: those up to SeqNr. An event with such a number is new when its time is later than that
-// of all of them: its entity was forgotten, and began again.
+// mark says which events of an entity were handled: those up to SeqNr. One number suffices, because a projection hands over the events of an
+// entity in the order of their numbers, also those that become visible too late. An event with such a number is new when its time is later
+// than that of all of them: its entity was forgotten, and began again.
 type mark struct {
 	SeqNr annals.SeqNr `json:"seqNr"`
 	Time  int64        `json:"time"`
