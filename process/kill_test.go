@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/process"
-	"github.com/annals-go/annals/sqlitestore"
 )
 
 // rounds is how often a process with a Runner is killed: make soak has 20.
@@ -24,15 +22,15 @@ var rounds = flag.Int("rounds", 2, "how often a process with a Runner is killed"
 // killed are the Options of a process that is killed, and of the one that goes on.
 var killed = process.Options{Precision: 20 * time.Millisecond, Lease: 300 * time.Millisecond}
 
-// playTheRunner runs the process of these tests on a file until the standard input ends.
-func playTheRunner(file string) error {
+// playTheRunner runs the process of these tests on a store until the standard input ends.
+func playTheRunner(address string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	store, err := sqlitestore.Open(ctx, file, sqlitestore.Options{})
+	store, err := openers.Open(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -48,34 +46,34 @@ func playTheRunner(file string) error {
 	return r.Run(ctx)
 }
 
-// A thousand instances with timers and commands go on wherever the process is killed that runs them.
+// Many instances with timers and commands go on wherever the process is killed that runs them.
 func TestInstancesUnderKill(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "process.db")
-	store, err := sqlitestore.Open(t.Context(), file, sqlitestore.Options{})
-	if err != nil {
-		t.Fatal(err)
+	for name, instances := range map[string]int{"sqlite": 1000, "postgres": 100, "dynamodb": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := addresses[name](t)
+			x := newTrial(t, openStore(t, address), random.New(t), 0, 300*time.Millisecond)
+			x.ids, x.recipients = nil, nil
+			for i := range instances {
+				x.ids = append(x.ids, "i-"+strconv.Itoa(i))
+			}
+			for i := range 50 {
+				x.recipients = append(x.recipients, "r-"+strconv.Itoa(i))
+			}
+			x.begin(t)
+			for range *rounds {
+				kill := startRunner(t, address)
+				for range 20 {
+					x.wish(t)
+				}
+				wait(t.Context(), 100*time.Millisecond+x.r.Below(500*time.Millisecond))
+				kill()
+			}
+			x.finish(t, killed)
+			x.check(t)
+		})
 	}
-	defer store.Close()
-	x := newTrial(t, store, random.New(t), 0, 300*time.Millisecond)
-	x.ids, x.recipients = nil, nil
-	for i := range 1000 {
-		x.ids = append(x.ids, "i-"+strconv.Itoa(i))
-	}
-	for i := range 50 {
-		x.recipients = append(x.recipients, "r-"+strconv.Itoa(i))
-	}
-	x.begin(t)
-	for range *rounds {
-		kill := startRunner(t, file)
-		for range 20 {
-			x.wish(t)
-		}
-		wait(t.Context(), 100*time.Millisecond+x.r.Below(500*time.Millisecond))
-		kill()
-	}
-	x.finish(t, killed)
-	x.check(t)
 }
 
 // begin has each instance set a timer, and some send a command.
@@ -104,14 +102,14 @@ func (x *trial) begin(t *testing.T) {
 }
 
 // startRunner starts a process with a Runner, and returns what kills it.
-func startRunner(t *testing.T, file string) (kill func()) {
+func startRunner(t *testing.T, address string) (kill func()) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	child := exec.CommandContext(context.WithoutCancel(t.Context()), program)
-	child.Env = append(os.Environ(), playRunner+"="+file)
+	child.Env = append(os.Environ(), playRunner+"="+address)
 	child.Stderr = os.Stderr
 	stdin, err := child.StdinPipe()
 	if err != nil {

@@ -21,7 +21,7 @@ var timers = flag.Int("timers", 1000, "how many instances wait for a timer")
 // Timers that are not due cost nothing but their place in the store: no memory, and two requests for each look.
 func TestManyTimers(t *testing.T) {
 	t.Parallel()
-	store := openSQLite(t)
+	store := openStore(t, addresses["sqlite"](t))
 	w, err := newWorld(store)
 	if err != nil {
 		t.Fatal(err)

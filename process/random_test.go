@@ -34,10 +34,10 @@ func TestRandomInputs(t *testing.T) {
 // The same on stores with files and servers.
 func TestRandomInputsOnStores(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) annals.Store{"sqlite": openSQLite, "postgres": openPostgres, "dynamo": openDynamo} {
+	for name, address := range addresses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newTrial(t, open(t), random.New(t), 40, 200*time.Millisecond).run(t)
+			newTrial(t, openStore(t, address(t)), random.New(t), 40, 200*time.Millisecond).run(t)
 		})
 	}
 }

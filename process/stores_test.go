@@ -2,66 +2,54 @@ package process_test
 
 import (
 	"crypto/rand"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// playRunner names the file of a process that is a runner.
+// playRunner is the URL of the store of a process that is a runner.
 const playRunner = "PROCESS_TEST_RUNNER"
 
 func TestMain(m *testing.M) {
-	if file := os.Getenv(playRunner); file != "" {
-		if err := playTheRunner(file); err != nil {
+	if address := os.Getenv(playRunner); address != "" {
+		if err := playTheRunner(address); err != nil {
 			panic(err)
 		}
 		return
+	}
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		_ = os.Setenv(name, "test") // for the server that tests start, also in the processes that are killed
 	}
 	defer postgres.Stop()
 	dynamo.Main(m)
 }
 
-func openSQLite(t *testing.T) annals.Store {
-	t.Helper()
-	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "process.db"), sqlitestore.Options{})
-	return closing(t, store, err)
+// openers open the stores of these tests, also in a process that is killed.
+var openers = annals.Openers{
+	"sqlite": sqlitestore.Options{}.OpenURL, "postgres": pgstore.Options{CreateTables: true}.OpenURL, "dynamodb": dynamostore.Options{}.OpenURL,
 }
 
-func openPostgres(t *testing.T) annals.Store {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), postgres.Schema(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	store, err := pgstore.Open(t.Context(), pool, pgstore.Options{CreateTables: true})
-	return closing(t, store, err)
+// addresses are the URLs of new stores.
+var addresses = map[string]func(t *testing.T) string{
+	"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "process.db") },
+	"postgres": func(t *testing.T) string { return postgres.Schema(t) },
+	"dynamodb": func(t *testing.T) string {
+		return "dynamodb:?region=us-east-1&create=true&index=slices&table=t" + rand.Text() + "&endpoint=" + url.QueryEscape(dynamo.Endpoint(t))
+	},
 }
 
-func openDynamo(t *testing.T) annals.Store {
+// openStore opens a store that is closed at the end of the test.
+func openStore(t *testing.T, address string) annals.Store {
 	t.Helper()
-	client, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Endpoint: dynamo.Endpoint(t), Region: "us-east-1",
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := dynamostore.Open(t.Context(), client, commit.Layout{Table: "t" + rand.Text(), Index: "slices"}, dynamostore.Options{CreateTables: true})
-	return closing(t, store, err)
-}
-
-func closing(t *testing.T, store annals.Store, err error) annals.Store {
-	t.Helper()
+	store, err := openers.Open(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
