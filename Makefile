@@ -35,14 +35,14 @@ test: servers ## every test; go vet is part of make lint, and the longest packag
 servers: ## install the database servers that tests start: PostgreSQL with PgBouncer, a DynamoDB
 	@scripts/servers.sh
 
-# Left out on other versions, and part of make test: tests of hosts and of networks, which say the same of each server.
+# LESS=1, as CI, uses less data, and leaves out tests of hosts and of networks, which say the same of each server: make test runs all of them.
 unversioned = ^Test(Projections|Timers|Turns|Rules|TwoRuntimes|Hosts|Handlers|Accounts|Deleted|Kinds)|BehindAPooler$$|OnASilentNetwork$$|OnASlowNetwork$$
 
-versions: servers ## the tests of pgstore with less data on the oldest and the newest PostgreSQL that are supported upstream
+versions: servers ## the tests of pgstore on the oldest and the newest PostgreSQL that are supported upstream; LESS=1 as CI
 	@$(MAKE) --no-print-directory -j2 -Otarget version14 version18
 
 version14 version18: # one prints when it has ended
-	$(in_memory) export ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $(@:version%=%)) && $(plain) -short -skip '$(unversioned)' ./pgstore/... ./internal/servers/postgres
+	$(in_memory) export ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $(@:version%=%)) && $(plain) $(if $(LESS),-short -skip '$(unversioned)') ./pgstore/... ./internal/servers/postgres
 
 check: lint race ## the checks that a change must pass: linters, and the tests under the race detector
 
