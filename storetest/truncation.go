@@ -88,6 +88,11 @@ func replaysBesideDeletes(h *harness) {
 		switch i {
 		case 0:
 			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
+				// A replay goes on as long as there are more events. So its end must not be further away than it reads in the time of an append.
+				if acked.Load()-deleting.Load() > 500 {
+					_, errs[i] = h.journal().LastSeqNr(h.ctx, id)
+					continue
+				}
 				var r annals.Receipt
 				if r, errs[i] = h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%4))); errs[i] == nil {
 					acked.Store(int64(r.SeqNr))
