@@ -103,13 +103,10 @@ func (r *Repository[C, S, R]) keyedAlone(ctx context.Context, k *keyed[C]) (resu
 			defer r.lines.leave(k.pid, l)
 			patience, cancel := context.WithTimeout(ctx, r.o.ConflictTimeout)
 			defer cancel()
-			select {
-			case l.front <- struct{}{}:
-				defer func() { <-l.front }()
-			case <-patience.Done():
+			if front = l.toFront(patience); !front {
 				return behavior.Result[R]{}, err
 			}
-			front = true
+			defer func() { <-l.front }()
 		}
 		if backoff.Wait(ctx, try) != nil {
 			return behavior.Result[R]{}, err

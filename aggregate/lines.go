@@ -68,6 +68,16 @@ func (s *lines) leave(id annals.PersistenceID, l *line) {
 	})
 }
 
+// toFront waits until the command is at the front, and reports whether it is before ctx ends. The command then receives from front at its end.
+func (l *line) toFront(ctx context.Context) bool {
+	select {
+	case l.front <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // loaded, sent, stored and overtaken tell the turns of l, if there is a line, what the command at the front has done.
 func (l *line) loaded(began time.Time, number annals.SeqNr) {
 	if l != nil {
@@ -94,9 +104,7 @@ func (r *Repository[C, S, R]) queue(ctx context.Context, l *line, id string, pid
 	defer r.lines.leave(pid, l)
 	patience, cancel := context.WithTimeout(ctx, r.o.ConflictTimeout)
 	defer cancel()
-	select {
-	case l.front <- struct{}{}:
-	case <-patience.Done():
+	if !l.toFront(patience) {
 		return result, gaveUp(ctx, pid, conflict)
 	}
 	defer func() { <-l.front }()

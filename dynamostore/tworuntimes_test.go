@@ -28,25 +28,18 @@ func recovered() map[string]dynamostore.Layout {
 }
 
 // onLayouts runs test with layouts. open opens another store on the same tables.
-func onLayouts(t *testing.T, layouts map[string]dynamostore.Layout, test func(t *testing.T, open func() *dynamostore.Store)) {
+func onLayouts(t *testing.T, layouts map[string]dynamostore.Layout, test func(t *testing.T, open func() annals.Store)) {
 	t.Parallel()
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, func() *dynamostore.Store {
-				s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = s.Close() })
-				return s
-			})
+			test(t, opener(t, layout))
 		})
 	}
 }
 
 func TestTwoRuntimes(t *testing.T) {
-	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, recovered(), func(t *testing.T, open func() annals.Store) {
 		hosttest.TwoRuntimes(t, open(), open())
 	})
 }
@@ -86,13 +79,13 @@ func TestTimers(t *testing.T) {
 // Keys of commands need durable states, and not that reads are guarded.
 func TestKeys(t *testing.T) {
 	layouts := map[string]dynamostore.Layout{"commit": newCommit(), "j5ik2o": newJ5ik2o(j5ik2o.Journal{HardDelete: true}, false)()}
-	onLayouts(t, layouts, func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, layouts, func(t *testing.T, open func() annals.Store) {
 		hosttest.Keys(t, open(), open())
 	})
 }
 
 func TestHostsRecover(t *testing.T) {
-	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, recovered(), func(t *testing.T, open func() annals.Store) {
 		hosttest.Recovery(t, open())
 	})
 }
@@ -103,13 +96,13 @@ func TestHostsLoadThePast(t *testing.T) {
 	maps.DeleteFunc(layouts, func(name string, _ dynamostore.Layout) bool {
 		return (name == "commit" || name == "j5ik2o, number") == testing.Short()
 	})
-	onLayouts(t, layouts, func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, layouts, func(t *testing.T, open func() annals.Store) {
 		hosttest.Past(t, open())
 	})
 }
 
 func TestHostsDeleteEvents(t *testing.T) {
-	onLayouts(t, recovered(), func(t *testing.T, open func() *dynamostore.Store) {
+	onLayouts(t, recovered(), func(t *testing.T, open func() annals.Store) {
 		hosttest.Retention(t, open())
 	})
 }

@@ -140,7 +140,7 @@ func final(err error) bool {
 // failed logs some of the failures, and returns how long to wait after this one.
 func (m *member) failed(ctx context.Context, err error) time.Duration {
 	wait := min(backoff.Delay(m.fails), m.lease/10)
-	if m.fails++; m.fails&(m.fails-1) == 0 && ctx.Err() == nil && !errors.Is(err, annals.ErrConflict) {
+	if m.fails++; backoff.Seldom(m.fails) && ctx.Err() == nil && !errors.Is(err, annals.ErrConflict) {
 		m.log.WarnContext(ctx, "annals: a lease cannot be taken or renewed", "lease", m.name, "error", err, "try", m.fails)
 	}
 	return wait

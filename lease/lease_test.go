@@ -159,7 +159,7 @@ func TestHandedOver(t *testing.T) {
 	})
 }
 
-// Functions never work at the same time, whatever happens to the store and to the processes, and somebody works again soon.
+// Functions never work at the same time, whatever happens to the store and to the processes, and one of them is called again soon.
 func TestRandomWorlds(t *testing.T) {
 	t.Parallel()
 	for r := range random.Rounds(t, 40) {

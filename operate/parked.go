@@ -28,7 +28,7 @@ func (v parkedView) print(w io.Writer) {
 		case e.LateTo > 0:
 			state = "; late, about to be handled"
 		}
-		fmt.Fprintf(w, "%s  from event %d of %s  since %s  %s%s\n", name(string(e.ID)), e.From, at(e.Time), e.Since.UTC().Format(time.RFC3339), fmt.Sprintf("failed retries: %d", e.Tries), state)
+		fmt.Fprintf(w, "%s  from event %d of %s  since %s  failed retries: %d%s\n", name(string(e.ID)), e.From, at(e.Time), e.Since.UTC().Format(time.RFC3339), e.Tries, state)
 		if e.Error != "" {
 			fmt.Fprintf(w, "    %s%s\n", named(e.Kind), name(e.Error))
 		}

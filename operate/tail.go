@@ -39,7 +39,7 @@ func (o *options) tailCommand() *cobra.Command {
 			return err
 		}
 		filter := annals.Filter{Type: *kind, Tag: *tag, After: annals.Offset{Time: from}, Limit: *limit}
-		err = k.follow(s, filter, query.Options{Current: !*follow}, shower{hide: k.hide, raw: *raw})
+		err = k.tail(s, filter, query.Options{Current: !*follow}, shower{hide: k.hide, raw: *raw})
 		if *follow && k.ctx.Err() != nil {
 			return nil // an interrupt is how it ends
 		}
@@ -47,8 +47,8 @@ func (o *options) tailCommand() *cobra.Command {
 	})
 }
 
-// follow prints the events that fit f.
-func (k *call) follow(s annals.Store, f annals.Filter, o query.Options, w shower) error {
+// tail prints the events that fit f.
+func (k *call) tail(s annals.Store, f annals.Filter, o query.Options, w shower) error {
 	for e, err := range query.Events(k.ctx, s, f, o) {
 		if err != nil {
 			return err

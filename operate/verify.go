@@ -104,7 +104,7 @@ type verification struct {
 func (v *verification) run(s annals.Store, ids iter.Seq2[annals.PersistenceID, error]) error {
 	for c, err := range ability.CheckAll(v.ctx, s, ids) {
 		if err != nil {
-			v.goesOn()
+			v.resume()
 			return err
 		}
 		v.view.Checked++
@@ -112,7 +112,7 @@ func (v *verification) run(s annals.Store, ids iter.Seq2[annals.PersistenceID, e
 		v.judge(c)
 		v.progress("checked: %d, found: %d", v.view.Checked, len(v.view.Findings))
 		if len(v.view.Findings) >= mostFindings {
-			v.goesOn()
+			v.resume()
 			return nil
 		}
 	}
@@ -132,8 +132,8 @@ func (v *verification) judge(c ability.Checked) {
 	}
 }
 
-// goesOn says how to go on after the last entity.
-func (v *verification) goesOn() {
+// resume says how to go on after the last entity.
+func (v *verification) resume() {
 	switch {
 	case v.view.Last == "" || len(v.call.args) > 0:
 	case v.bySince:

@@ -3,38 +3,36 @@ package pgstore_test
 import (
 	"testing"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/hosttest"
 	"github.com/annals-go/annals/pgstore"
 )
 
-func TestTwoRuntimes(t *testing.T) {
+// onTwoStores runs test with two stores on one schema.
+func onTwoStores(t *testing.T, test func(t *testing.T, here, there annals.Store)) {
 	t.Parallel()
 	here := open(t, pgstore.Options{})
-	hosttest.TwoRuntimes(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+	test(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+}
+
+func TestTwoRuntimes(t *testing.T) {
+	onTwoStores(t, hosttest.TwoRuntimes)
 }
 
 func TestTurns(t *testing.T) {
-	t.Parallel()
-	here := open(t, pgstore.Options{})
-	hosttest.Turns(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+	onTwoStores(t, hosttest.Turns)
 }
 
 func TestRules(t *testing.T) {
-	t.Parallel()
-	here := open(t, pgstore.Options{})
-	hosttest.Rules(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+	onTwoStores(t, hosttest.Rules)
 }
 
 func TestTimers(t *testing.T) {
-	t.Parallel()
-	here := open(t, pgstore.Options{})
-	hosttest.Timers(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+	onTwoStores(t, hosttest.Timers)
 }
 
 func TestKeys(t *testing.T) {
-	t.Parallel()
-	here := open(t, pgstore.Options{})
-	hosttest.Keys(t, here, openAt(t, urls.of(here), pgstore.Options{}))
+	onTwoStores(t, hosttest.Keys)
 }
 
 func TestHostsRecover(t *testing.T) {

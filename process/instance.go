@@ -1,14 +1,17 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/calendar"
 )
 
 // instance is the state of an instance as its events make it. What is not S is what makes inputs take effect once.
@@ -132,9 +135,6 @@ func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E, S], error) {
 	return done, nil
 }
 
-// maxName is how many bytes the name of a timer may have.
-const maxName = 1024
-
 // add adds what React returned.
 func (s *step) add(commands []Command, timers []Timer, cancel []string) error {
 	for _, c := range commands {
@@ -146,7 +146,7 @@ func (s *step) add(commands []Command, timers []Timer, cancel []string) error {
 	}
 	for _, t := range timers {
 		year := t.Due.Add(time.Microsecond - 1).UTC().Year() // of what is stored
-		if t.Name == "" || len(t.Name) > maxName || year < 2 || year > 9999 {
+		if t.Name == "" || len(t.Name) > calendar.MaxName || year < 2 || year > 9999 {
 			return unfit{fmt.Errorf("a timer has a name of %d bytes, and is due in the year %d", len(t.Name), year)}
 		}
 		s.Timers = append(s.Timers, timer{t.Name, micros(t.Due)})
@@ -274,7 +274,7 @@ func (n *instance[S]) public(at annals.SeqNr) Instance[S] {
 	for name, due := range n.Timers {
 		public.Timers = append(public.Timers, Timer{name, time.UnixMicro(due).UTC()})
 	}
-	sortTimers(public.Timers)
+	slices.SortFunc(public.Timers, func(a, b Timer) int { return cmp.Compare(a.Name, b.Name) })
 	return public
 }
 

@@ -1,10 +1,8 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,8 +43,4 @@ func (r *Runner[E, S]) fire(ctx context.Context, due []calendar.Timer) error {
 		return err
 	}
 	return r.calendar.Add(ctx, later)
-}
-
-func sortTimers(ts []Timer) {
-	slices.SortFunc(ts, func(a, b Timer) int { return cmp.Compare(a.Name, b.Name) })
 }

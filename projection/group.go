@@ -103,7 +103,7 @@ func (m *member) loop(ctx context.Context) error {
 			return err
 		default:
 			wait = backoff.Delay(failures)
-			if failures++; seldom(failures) && !errors.Is(err, annals.ErrConflict) {
+			if failures++; backoff.Seldom(failures) && !errors.Is(err, annals.ErrConflict) {
 				m.log.WarnContext(ctx, "annals: the leases cannot be renewed", "projection", m.projection, "runner", m.id, "error", err, "try", failures)
 			}
 		}
@@ -349,7 +349,7 @@ func (m *member) retried(ctx context.Context, r annals.SliceRange, fn func() err
 		if err == nil || final(err) {
 			return err
 		}
-		if seldom(try) {
+		if backoff.Seldom(try) {
 			m.log.WarnContext(ctx, "annals: a range cannot be taken", "projection", m.projection, "runner", m.id, "slices", r, "error", err, "try", try)
 		}
 		if backoff.Wait(ctx, try) != nil {

@@ -1,7 +1,6 @@
 package projection
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -200,7 +199,6 @@ func addPast(ctx context.Context, s annals.Store, projection string, q *past) er
 			return err
 		}
 	}
-	most := s.Capabilities().Limits.MaxOffsets
 	for _, x := range q.positions {
 		if !saved(x) {
 			continue
@@ -209,11 +207,9 @@ func addPast(ctx context.Context, s annals.Store, projection string, q *past) er
 		if err := s.Offsets().Save(ctx, step); err != nil {
 			return err
 		}
-		for offsets := range slices.Chunk(x.Offsets, cmp.Or(most, len(x.Offsets), 1)) {
-			step.Offsets = offsets
-			if err := s.Offsets().Save(ctx, step); err != nil {
-				return err
-			}
+		step.Offsets = x.Offsets
+		if err := progress.SaveOffsets(ctx, s, step); err != nil {
+			return err
 		}
 	}
 	return nil

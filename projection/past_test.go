@@ -376,7 +376,7 @@ func TestRebuildingWhileTheOldOneGoesOn(t *testing.T) {
 	})
 }
 
-// The names of the library are refused, and so is one that leaves no room for them.
+// The names of the library are refused, and so is a name that is too long for the names which the library makes of it.
 func TestNamesOfProjections(t *testing.T) {
 	t.Parallel()
 	in := inMemory(memstore.New())

@@ -81,7 +81,7 @@ func (w *worker) run(ctx context.Context) error {
 		}
 		w.health.tries()
 		w.health.repeat(err)
-		if w.tries++; seldom(w.tries) {
+		if w.tries++; backoff.Seldom(w.tries) {
 			w.log(ctx, slog.LevelWarn, "annals: a projection reads its position again after", slog.Any("error", err), slog.Int("try", w.tries))
 		}
 		if err := backoff.Wait(ctx, w.tries); err != nil {
@@ -96,9 +96,6 @@ func (w *worker) run(ctx context.Context) error {
 func final(err error) bool {
 	return errors.As(err, new(*stopped)) || errors.Is(err, annals.ErrFenced) || errors.Is(err, annals.ErrClosed) || errors.Is(err, annals.ErrUnsupported)
 }
-
-// seldom reports whether a failure is logged after so many: after the 1st, 2nd, 4th, 8th …
-func seldom(n int) bool { return n&(n-1) == 0 }
 
 // follow handles what comes after the position that is stored, until ctx ends or something fails.
 func (w *worker) follow(ctx context.Context) error {
@@ -115,7 +112,7 @@ func (w *worker) follow(ctx context.Context) error {
 		Poll: w.r.o.Poll, Audit: w.r.o.Audit, Current: w.caughtUp != nil, Reuse: true,
 		OnWarning: func(err error) { w.warned(ctx, err) },
 		OnRetry: func(err error, try int) {
-			if try++; seldom(try) {
+			if try++; backoff.Seldom(try) {
 				w.log(ctx, slog.LevelWarn, "annals: a projection reads events again after", slog.Any("error", err), slog.Int("try", try))
 			}
 		},
@@ -284,7 +281,7 @@ func (w *worker) succeeded(n int) {
 
 // again waits before a step is done again that the database has undone, with err, because of another one.
 func (w *worker) again(ctx context.Context, err error) error {
-	if n := w.health.repeat(err); seldom(int(n)) {
+	if n := w.health.repeat(err); backoff.Seldom(int(n)) {
 		w.log(ctx, slog.LevelWarn, "annals: a database has undone a step, because another one writes to the same rows; it is done again, and the ranges of this process take turns for a while",
 			slog.Int64("repeats", n), slog.Any("error", err))
 	}
@@ -325,7 +322,7 @@ func (w *worker) judge(ctx context.Context, e annals.Event, cause error) (Verdic
 	if err := panics.Contain("OnError", e.ID, func() error { verdict = w.r.o.OnError(ctx, Failure{e, cause, w.failed}); return nil }); err != nil {
 		verdict, cause = Retry, errors.Join(cause, err)
 	}
-	if verdict != Retry || seldom(w.failed) {
+	if verdict != Retry || backoff.Seldom(w.failed) {
 		w.log(ctx, slog.LevelError, "annals: an event was not handled", slog.String("id", string(e.ID)), slog.Int64("seqNr", int64(e.SeqNr)),
 			slog.Int("try", w.failed), slog.String("verdict", verdict.name()), slog.Any("error", cause))
 	}

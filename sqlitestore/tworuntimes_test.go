@@ -3,38 +3,36 @@ package sqlitestore_test
 import (
 	"testing"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/hosttest"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-func TestTwoRuntimes(t *testing.T) {
+// onTwoStores runs test with two stores on one file.
+func onTwoStores(t *testing.T, test func(t *testing.T, here, there annals.Store)) {
 	t.Parallel()
 	here := open(t, sqlitestore.Options{})
-	hosttest.TwoRuntimes(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+	test(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+}
+
+func TestTwoRuntimes(t *testing.T) {
+	onTwoStores(t, hosttest.TwoRuntimes)
 }
 
 func TestTurns(t *testing.T) {
-	t.Parallel()
-	here := open(t, sqlitestore.Options{})
-	hosttest.Turns(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+	onTwoStores(t, hosttest.Turns)
 }
 
 func TestRules(t *testing.T) {
-	t.Parallel()
-	here := open(t, sqlitestore.Options{})
-	hosttest.Rules(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+	onTwoStores(t, hosttest.Rules)
 }
 
 func TestTimers(t *testing.T) {
-	t.Parallel()
-	here := open(t, sqlitestore.Options{})
-	hosttest.Timers(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+	onTwoStores(t, hosttest.Timers)
 }
 
 func TestKeys(t *testing.T) {
-	t.Parallel()
-	here := open(t, sqlitestore.Options{})
-	hosttest.Keys(t, here, openAt(t, sqlitestore.Path(here), sqlitestore.Options{}))
+	onTwoStores(t, hosttest.Keys)
 }
 
 func TestHostsRecover(t *testing.T) {

@@ -43,13 +43,13 @@ type tenant struct {
 	cancel context.CancelFunc // ends the call that opens the store
 	store  annals.Store
 	err    error
-	gone   chan struct{} // nil while the tenant can be used; closed when it has been removed
+	closed chan struct{} // nil while the tenant can be used; closed when it has been removed
 	used   time.Time     // when the last use ended
 	idle   *time.Timer   // closes the store then
 }
 
 // New returns Stores that open opens. A tenant has one store at a time: open is called again for it when that one has been closed. open is called
-// concurrently for different tenants. Its context ends when it returns, and when nobody waits for the store any more. ErrInvalid when open
+// concurrently for different tenants. Its context ends when it returns, and when all calls that wait for the store have ended. ErrInvalid when open
 // is nil or an option is negative.
 func New(open func(ctx context.Context, tenant string) (annals.Store, error), o Options) (*Stores, error) {
 	if open == nil || o.Max < 0 || o.Idle < 0 {
@@ -84,8 +84,8 @@ func (s *Stores) Use(ctx context.Context, name string, fn func(ctx context.Conte
 func (s *Stores) take(ctx context.Context, name string) (*tenant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.tenants[name] != nil && s.tenants[name].gone != nil {
-		gone := s.tenants[name].gone
+	for s.tenants[name] != nil && s.tenants[name].closed != nil {
+		gone := s.tenants[name].closed
 		s.mu.Unlock()
 		select {
 		case <-gone:
@@ -129,7 +129,7 @@ func (s *Stores) begin(ctx context.Context, t *tenant) {
 	switch {
 	case err != nil:
 		s.remove(t)
-	case t.gone != nil:
+	case t.closed != nil:
 		go s.end(t)
 	}
 }
@@ -143,8 +143,8 @@ func (s *Stores) release(t *tenant) {
 	}
 	select {
 	case <-t.ready:
-	default: // nobody waits for the store any more
-		t.gone = make(chan struct{})
+	default: // the last call that waited for the store has ended
+		t.closed = make(chan struct{})
 		t.cancel()
 		return
 	}
@@ -158,7 +158,7 @@ func (s *Stores) release(t *tenant) {
 	})
 	open, oldest := 0, t
 	for _, other := range s.tenants {
-		if other.gone == nil {
+		if other.closed == nil {
 			open++
 		}
 		if other.unused() && other.used.Before(oldest.used) {
@@ -174,13 +174,13 @@ func (s *Stores) release(t *tenant) {
 }
 
 // unused reports whether the store of t is open and not in use.
-func (t *tenant) unused() bool { return t.users == 0 && t.gone == nil && t.idle != nil }
+func (t *tenant) unused() bool { return t.users == 0 && t.closed == nil && t.idle != nil }
 
 // close begins to close the store of t unless it is in use.
 func (s *Stores) close(t *tenant) {
 	if t.unused() {
 		t.idle.Stop()
-		t.gone = make(chan struct{})
+		t.closed = make(chan struct{})
 		go s.end(t)
 	}
 }
@@ -202,8 +202,8 @@ func (s *Stores) end(t *tenant) {
 // remove removes t, which has no store.
 func (s *Stores) remove(t *tenant) {
 	delete(s.tenants, t.name)
-	if t.gone != nil {
-		close(t.gone)
+	if t.closed != nil {
+		close(t.closed)
 	}
 	s.all.Done()
 }

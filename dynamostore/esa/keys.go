@@ -20,7 +20,7 @@ type KeyResolver struct {
 }
 
 // own reports whether a function of r is not that of the Peer.
-func (r KeyResolver) own() bool { return r.PartitionKey != nil || r.SortKey != nil }
+func (r KeyResolver) isSet() bool { return r.PartitionKey != nil || r.SortKey != nil }
 
 // of is r with the functions of a library in place of those that are nil.
 func (r KeyResolver) of(p peer, bare bool) KeyResolver {

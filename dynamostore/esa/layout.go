@@ -103,7 +103,7 @@ func (l Layout) faults() error {
 		}
 	}
 	apart, s := peers[l.Peer].apart, l.Snapshot
-	wrong(apart && (l.Shards != 0 || l.Keys.own() || l.BareAID || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
+	wrong(apart && (l.Shards != 0 || l.Keys.isSet() || l.BareAID || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
 		"the tables of %s have no Shards, Keys, BareAID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", peers[l.Peer].name)
 	wrong(!apart && l.Head != "", "the tables of %s have no table of heads", peers[l.Peer].name)
 	wrong(!apart && l.Shards < 1, "%d shards", l.Shards)
@@ -112,7 +112,7 @@ func (l Layout) faults() error {
 	default:
 		wrong(true, "the unit of times is %v", l.Journal.OccurredAt)
 	}
-	wrong(l.BareAID && l.Keys.own(), "BareAID and Keys exclude each other")
+	wrong(l.BareAID && l.Keys.isSet(), "BareAID and Keys exclude each other")
 	wrong(s.Keep < 0 || s.Expire < 0 || s.Expire%time.Second != 0, "snapshot: Keep or Expire is negative, or Expire is not in whole seconds")
 	wrong(s.Keep > 0 && l.Peer == Seed, "snapshot: the tables of %s have no copies, and Keep is not 0", peers[l.Peer].name)
 	wrong(s.Expire > 0 && s.Keep == 0, "snapshot: Expire is of copies, and Keep is 0")
@@ -129,7 +129,7 @@ func (l Layout) rows() rows {
 		r.format = p.format
 	}
 	_, r.plain = r.format.(plain)
-	r.formula = !l.Keys.own()
+	r.formula = !l.Keys.isSet()
 	return r
 }
 

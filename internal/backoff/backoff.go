@@ -22,6 +22,9 @@ func Delay(try int) time.Duration {
 	return rand.N(bound) + 1
 }
 
+// Seldom reports whether the failure number n is logged: the 1st, 2nd, 4th, 8th …
+func Seldom(n int) bool { return n&(n-1) == 0 }
+
 // Wait waits for Delay(try). When ctx ends first it returns ctx's error.
 func Wait(ctx context.Context, try int) error { return Sleep(ctx, Delay(try)) }
 

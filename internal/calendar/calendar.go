@@ -38,8 +38,8 @@ import (
 	"github.com/annals-go/annals/internal/valid"
 )
 
-// maxName is how many bytes the name of a timer may have.
-const maxName = 1024
+// MaxName is how many bytes the name of a timer may have.
+const MaxName = 1024
 
 // Timer is a time at which something has to happen. Two timers may be equal.
 type Timer struct {
@@ -124,8 +124,8 @@ func (c *Calendar) Add(ctx context.Context, ts []Timer) error {
 // fault is what is wrong with t.
 func (t Timer) fault(l annals.Limits) error {
 	err := valid.ID("add timer", t.ID, l)
-	if len(t.Name) > maxName || !utf8.ValidString(t.Name) {
-		err = errors.Join(err, fmt.Errorf("the name %s of a timer is not UTF-8 of at most %d bytes", quote.Text(t.Name), maxName))
+	if len(t.Name) > MaxName || !utf8.ValidString(t.Name) {
+		err = errors.Join(err, fmt.Errorf("the name %s of a timer is not UTF-8 of at most %d bytes", quote.Text(t.Name), MaxName))
 	}
 	if year := t.Due.UTC().Year(); year < 1 || year > 9999 {
 		err = errors.Join(err, fmt.Errorf("a timer is due in the year %d", year))

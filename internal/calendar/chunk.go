@@ -39,8 +39,8 @@ func (k *chunk) drop(to int64) bool {
 	return n > 0
 }
 
-// room is how many of ts may be added to k.
-func (k chunk) room(ts []Timer) (n int) {
+// fits is how many of ts, from the first on, may be added to k.
+func (k chunk) fits(ts []Timer) (n int) {
 	size, most := 0, maxChunk
 	if len(k.Timers) > 0 {
 		most = fullChunk
@@ -120,7 +120,7 @@ func (w *writer) write(ctx context.Context, ts []Timer) (n int, err error) {
 		return 0, err
 	}
 	w.known = false
-	n, d := w.chunk.room(ts), w.c.chunk(w.place, w.number)
+	n, d := w.chunk.fits(ts), w.c.chunk(w.place, w.number)
 	next := chunk{w.chunk.From, slices.Concat(w.chunk.Timers, ts[:n])}
 	err = d.Save(ctx, w.c.store, w.revision, next)
 	if errors.Is(err, annals.ErrUnknown) {
@@ -136,9 +136,9 @@ func (w *writer) write(ctx context.Context, ts []Timer) (n int, err error) {
 	return n, err
 }
 
-// find finds a chunk with room for some of ts: the one that the writer knows, the last one that has timers, or one without.
+// find looks for a chunk to which some of ts may be added: the one that the writer knows, the last one that has timers, or one without.
 func (w *writer) find(ctx context.Context, ts []Timer) error {
-	if w.known && w.chunk.room(ts) > 0 {
+	if w.known && w.chunk.fits(ts) > 0 {
 		return nil
 	}
 	r, _, err := w.c.record().Load(ctx, w.c.store)
@@ -149,9 +149,9 @@ func (w *writer) find(ctx context.Context, ts []Timer) error {
 	for w.number = max(occupied-1, 0); ; w.number = max(w.number+1, taking) {
 		w.chunk, w.revision, err = w.c.chunk(w.place, w.number).Load(ctx, w.c.store)
 		if errors.Is(err, annals.ErrCorrupt) {
-			continue // nobody can add to it
+			continue // nothing can be added to it
 		}
-		if w.known = err == nil && w.chunk.room(ts) > 0; w.known || err != nil {
+		if w.known = err == nil && w.chunk.fits(ts) > 0; w.known || err != nil {
 			return err
 		}
 	}

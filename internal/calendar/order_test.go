@@ -12,7 +12,7 @@ import (
 	"github.com/annals-go/annals/internal/random"
 )
 
-// A timer is added to a slot while its runner takes it: whoever of the two is held up, before any of its calls, the timer comes.
+// A timer is added to a slot while its runner takes it: the timer is handed over, whichever of the two is held up, and before whichever of its calls.
 func TestHeldUp(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"adder", "runner"} {

@@ -54,7 +54,7 @@ func slotOf(due, now int64) (s slot) {
 
 // record is what adders and runners of a calendar share.
 type record struct {
-	Tick     int64  `json:"tick"`               // in microseconds; fixed by whoever was first
+	Tick     int64  `json:"tick"`               // in microseconds; the first call of Add or Run decides
 	Occupied []slot `json:"occupied,omitempty"` // one for each place with timers: when the place has to be looked at
 	// Taking is what a runner has taken off Occupied, and reads now or has read. It stays until the runner takes other slots, so that another
 	// runner reads it again when the first one has stopped meanwhile.

@@ -85,7 +85,7 @@ func (r *runner) run(ctx context.Context) error {
 
 // log logs some of the failures.
 func (r *runner) log(ctx context.Context, text string, try int, err error) {
-	if try&(try-1) == 0 && ctx.Err() == nil && !errors.Is(err, annals.ErrConflict) {
+	if backoff.Seldom(try) && ctx.Err() == nil && !errors.Is(err, annals.ErrConflict) {
 		r.c.o.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.String("calendar", r.c.name), slog.Int("try", try), slog.Any("error", err))
 	}
 }
@@ -189,7 +189,7 @@ func (r *runner) hand(ctx context.Context, ts []Timer) error {
 	}
 }
 
-// remove removes what was read. What was added since stays: whoever adds it looks at the record after that.
+// remove removes the timers that were read. Timers that were added since stay: Add looks at the record after it has written them.
 func (t cut) remove(ctx context.Context, s annals.Store) error {
 	err := t.chunk.Save(ctx, s, t.revision, chunk{From: t.end})
 	if !errors.Is(err, annals.ErrConflict) && !errors.Is(err, annals.ErrUnknown) {

@@ -65,13 +65,8 @@ func latency[T any](ctx context.Context, store projection.TxStore[T], handle fun
 		return 0, 0, err
 	}
 	elsewhere := projection.NewControl(store, "latency") // as in another process
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(running) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-ended)
-	}()
+	stop := begin(ctx, r)
+	defer func() { err = errors.Join(err, stop()) }()
 	errs := make([]error, writers)
 	var writing sync.WaitGroup
 	for w := range writers {
@@ -176,16 +171,24 @@ func idling(ctx context.Context, store annals.Store, o *requests) (float64, erro
 	if err := r.CatchUp(ctx); err != nil {
 		return 0, err
 	}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(running) }()
+	stop := begin(ctx, r)
 	const settles, counted = 10 * time.Second, 36 * time.Second // several polls
 	_ = backoff.Sleep(ctx, settles)
 	o.take()
 	_ = backoff.Sleep(ctx, counted)
 	spent := o.take()
-	stop()
-	return float64(spent) / counted.Seconds() / 4, errors.Join(<-ended, ctx.Err())
+	return float64(spent) / counted.Seconds() / 4, errors.Join(stop(), ctx.Err())
+}
+
+// begin runs r until stop is called, which waits for its end and returns the error of Run.
+func begin(ctx context.Context, r *projection.Runner) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
 }
 
 // idle returns the requests a second and range of the store that sends the most.

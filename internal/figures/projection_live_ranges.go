@@ -26,13 +26,8 @@ func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, s
 		if err != nil {
 			return 0, err
 		}
-		running, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(running) }()
-		defer func() {
-			stop()
-			err = errors.Join(err, <-ended)
-		}()
+		stop := begin(ctx, r)
+		defer func() { err = errors.Join(err, stop()) }()
 		if err := backoff.Sleep(ctx, 2*time.Second); err != nil { // the ranges are taken, and what the other side wrote is read
 			return 0, err
 		}

@@ -41,8 +41,8 @@ func Forget(ctx context.Context, s annals.Store, projection string, id annals.Pe
 	return errors.Join(forget(ctx, s, PastName(projection), id), forgetThrough(ctx, s, PastName(projection), id), forget(ctx, s, projection, id))
 }
 
-// forgetThrough takes id out of the Throughs of past, which nobody moves on. Events of other entities with the same time and number count as not
-// handled then, and those that Save has not stored again when it fails.
+// forgetThrough takes id out of the Throughs of past, which no runner replaces by later ones. Events of other entities with the same time and
+// number count as not handled then, and those that Save has not stored again when it fails.
 func forgetThrough(ctx context.Context, s annals.Store, past string, id annals.PersistenceID) error {
 	positions, err := s.Offsets().Load(ctx, past, annals.SliceRange{})
 	if err != nil {
@@ -56,10 +56,19 @@ func forgetThrough(ctx context.Context, s annals.Store, past string, id annals.P
 		if err := s.Offsets().Reset(ctx, past, p.Slices, p.Through); err != nil { // takes back the offsets after it, too
 			return err
 		}
-		for offsets := range slices.Chunk(p.Offsets, cmp.Or(s.Capabilities().Limits.MaxOffsets, len(p.Offsets), 1)) {
-			if err := s.Offsets().Save(ctx, annals.Progress{Projection: past, Slices: p.Slices, Offsets: offsets}); err != nil {
-				return err
-			}
+		if err := SaveOffsets(ctx, s, annals.Progress{Projection: past, Slices: p.Slices, Offsets: p.Offsets}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveOffsets saves p, in as many steps as Limits.MaxOffsets of the store asks for. It saves nothing when p has no offsets.
+func SaveOffsets(ctx context.Context, s annals.Store, p annals.Progress) error {
+	for offsets := range slices.Chunk(p.Offsets, cmp.Or(s.Capabilities().Limits.MaxOffsets, len(p.Offsets), 1)) {
+		p.Offsets = offsets
+		if err := s.Offsets().Save(ctx, p); err != nil {
+			return err
 		}
 	}
 	return nil

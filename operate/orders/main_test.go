@@ -168,15 +168,15 @@ func filled(t *testing.T) string {
 	if _, err := stocks.Ask(ctx, "pen", 8); err != nil {
 		t.Fatal(err)
 	}
-	follow(t, s)
+	parkOne(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// follow runs a projection once, which parks order 1002.
-func follow(t *testing.T, s annals.Store) {
+// parkOne runs a projection once, which parks order 1002.
+func parkOne(t *testing.T, s annals.Store) {
 	t.Helper()
 	source := projection.Source[order.Event]{Store: s, Type: order.Behavior.Type, Codec: order.Events}
 	handle := func(_ context.Context, e projection.Envelope[order.Event]) error {
