@@ -2,12 +2,10 @@ package operate
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -21,29 +19,13 @@ import (
 
 // call is one run of a command.
 type call struct {
-	*options
-	cmd  *cobra.Command
-	args []string
-	ctx  context.Context
+	answer // what end prints
+	cmd    *cobra.Command
+	args   []string
 
-	out     *bufio.Writer
-	shown   time.Time // when progress was shown last
-	opened  []annals.Store
-	secrets []string // what no output may show
-
-	view        view // what end prints
-	status      int
-	diagnostics []diagnostic
-}
-
-// view is the data of a command. It is marshaled, or prints itself as text.
-type view interface{ print(w io.Writer) }
-
-// diagnostic is something that the operator should know.
-type diagnostic struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Next    string `json:"next,omitempty"` // a command that helps
+	out    *bufio.Writer
+	shown  time.Time // when progress was shown last
+	opened []annals.Store
 }
 
 // envelope is the JSON of a command.
@@ -55,7 +37,12 @@ type envelope struct {
 }
 
 func (o *options) newCall(cmd *cobra.Command, args []string) *call {
-	k := &call{options: o, cmd: cmd, args: args, ctx: cmd.Context(), out: bufio.NewWriter(cmd.OutOrStdout())}
+	program := cmd
+	for program.HasParent() && program.Name() != o.Name {
+		program = program.Parent()
+	}
+	a := answer{options: o, ctx: cmd.Context(), program: program.CommandPath(), help: cmd.CommandPath() + " --help"}
+	k := &call{answer: a, cmd: cmd, args: args, out: bufio.NewWriter(cmd.OutOrStdout())}
 	k.hide = k.hide || k.HidePayloads || os.Getenv(hideEnv) != ""
 	return k
 }
@@ -64,17 +51,6 @@ func (o *options) newCall(cmd *cobra.Command, args []string) *call {
 func (k *call) begin() (stop func()) {
 	k.ctx, stop = signal.NotifyContext(k.ctx, os.Interrupt, syscall.SIGTERM)
 	return stop
-}
-
-// say adds a diagnostic.
-func (k *call) say(code, next, format string, args ...any) {
-	k.diagnostics = append(k.diagnostics, diagnostic{code, k.redacted(fmt.Sprintf(format, args...)), next})
-}
-
-// find adds a diagnostic of something that was found.
-func (k *call) find(code, next, format string, args ...any) {
-	k.status = found
-	k.say(code, next, format, args...)
 }
 
 // emit prints v at once.
@@ -145,47 +121,6 @@ func (k *call) marshal(e envelope) {
 	_, _ = k.out.WriteString(cleanJSON(string(text)) + "\n")
 }
 
-// explain returns the diagnostic and the exit status of err.
-func (k *call) explain(err error) (diagnostic, int) {
-	if f, ok := errors.AsType[*failure](err); ok {
-		d := f.diagnostic
-		d.Message = k.redacted(d.Message)
-		if f.status == wrongUsage && d.Next == "" {
-			d.Next = k.cmd.CommandPath() + " --help"
-		}
-		return d, f.status
-	}
-	d := diagnostic{Code: codeOf(err), Message: k.redacted(plain(err))}
-	if k.ctx.Err() != nil {
-		return diagnostic{Code: "interrupted", Message: "interrupted"}, notReached
-	}
-	return d, storeFails
-}
-
-// plain is the text of err without the name of the library, which stands before the message of a command anyway.
-func plain(err error) string {
-	return strings.ReplaceAll(strings.TrimPrefix(err.Error(), "annals: "), "\t", "  ")
-}
-
-// codes are those of the kinds of errors.
-var codes = []struct {
-	kind error
-	code string
-}{
-	{annals.ErrUnsupported, "unsupported"}, {annals.ErrInvalid, "invalid"}, {annals.ErrCorrupt, "corrupt"}, {annals.ErrTruncated, "truncated"},
-	{annals.ErrConflict, "conflict"}, {annals.ErrPanic, "panic"}, {annals.ErrClosed, "closed"}, {annals.ErrUnknown, "unknown"},
-	{annals.ErrUnavailable, "unavailable"},
-}
-
-func codeOf(err error) string {
-	for _, c := range codes {
-		if errors.Is(err, c.kind) {
-			return c.code
-		}
-	}
-	return "store"
-}
-
 // store opens the store of the command.
 func (k *call) store() (annals.Store, error) {
 	address := k.options.store
@@ -213,47 +148,6 @@ func (k *call) close() (err error) {
 		err = errors.Join(err, s.Close())
 	}
 	return err
-}
-
-// secrets are the parts of a URL that no output may show.
-func secrets(address string) []string {
-	all := []string{address}
-	u, err := url.Parse(address)
-	if err != nil {
-		return all
-	}
-	if password, ok := u.User.Password(); ok {
-		all = append(all, password, url.PathEscape(password), url.QueryEscape(password))
-	}
-	for name, values := range u.Query() {
-		if strings.Contains(strings.ToLower(name), "password") {
-			all = append(all, values...)
-		}
-	}
-	return all
-}
-
-// redacted is text without secrets. A secret of less than four characters would be found in too many words.
-func (k *call) redacted(text string) string {
-	for _, s := range k.secrets {
-		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, "…")
-		}
-	}
-	return text
-}
-
-// next is a command of this program, with its arguments quoted for a shell.
-func (k *call) next(args ...string) string {
-	path := k.cmd
-	for path.HasParent() && path.Name() != k.Name {
-		path = path.Parent()
-	}
-	text := path.CommandPath()
-	for _, a := range args {
-		text += " " + shell(a)
-	}
-	return text
 }
 
 // progress shows on a terminal how far the command is, ten times in a second at most.

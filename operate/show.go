@@ -16,7 +16,7 @@ const mostEvents = 1000
 
 // showing is what show was asked for.
 type showing struct {
-	k      *call
+	*answer
 	store  annals.Store
 	caps   annals.Capabilities
 	id     annals.PersistenceID
@@ -60,15 +60,21 @@ func (o *options) showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		w := showing{k: k, store: s, caps: s.Capabilities(), id: annals.PersistenceID(k.args[0]), shower: shower{hide: k.hide, raw: *raw},
-			after: annals.SeqNr(*after), limit: *limit}
-		w.entity, w.named = k.entity(w.id)
+		w := k.showing(s, annals.PersistenceID(k.args[0]), *raw)
+		w.after, w.limit = annals.SeqNr(*after), *limit
 		if *moment == "" && *try == "" {
 			return w.page()
 		}
 		w.whole = true
 		return w.moment(m, *diff, *try)
 	})
+}
+
+// showing is what there is to show of the entity id in s.
+func (a *answer) showing(s annals.Store, id annals.PersistenceID, raw bool) *showing {
+	w := &showing{answer: a, store: s, caps: s.Capabilities(), id: id, shower: a.shower(raw), limit: 100}
+	w.entity, w.named = a.entity(id)
+	return w
 }
 
 // parseMoment reads --at.
@@ -101,7 +107,7 @@ func (w *showing) page() error {
 			return err
 		}
 	}
-	w.k.view = v
+	w.view = v
 	w.newest(v)
 	w.ends(v)
 	return nil
@@ -109,7 +115,7 @@ func (w *showing) page() error {
 
 // stored finds the durable state and the newest snapshot.
 func (w *showing) stored(v *entityView) error {
-	ctx := w.k.ctx
+	ctx := w.ctx
 	if w.caps.States {
 		s, ok, err := w.store.States().Get(ctx, w.id)
 		if err != nil {
@@ -133,16 +139,16 @@ func (w *showing) stored(v *entityView) error {
 
 // events reads a page of events.
 func (w *showing) events(v *entityView) (err error) {
-	if v.Last, err = w.store.Journal().LastSeqNr(w.k.ctx, w.id); err != nil || v.Last <= w.after {
+	if v.Last, err = w.store.Journal().LastSeqNr(w.ctx, w.id); err != nil || v.Last <= w.after {
 		return err
 	}
-	for e, err := range w.store.Journal().Replay(w.k.ctx, w.id, w.after+1, annals.MaxSeqNr) {
+	for e, err := range w.store.Journal().Replay(w.ctx, w.id, w.after+1, annals.MaxSeqNr) {
 		if errors.Is(err, annals.ErrCorrupt) { // what can be read is shown
 			past := w.after + 1
 			if n := len(v.Events); n > 0 {
 				past = v.Events[n-1].Number + 1
 			}
-			w.k.find("corrupt", w.k.next("show", string(w.id), "--after", fmt.Sprint(past)), "%s", plain(err))
+			w.find("corrupt", w.next("show", string(w.id), "--after", fmt.Sprint(past)), "%s", plain(err))
 			v.broken = true
 			return nil
 		}
@@ -175,9 +181,9 @@ func (w *showing) newest(v *entityView) {
 	if w.entity == nil || v.State != nil || v.Last == 0 || v.broken {
 		return
 	}
-	p, n, err := w.entity.load(w.k.ctx, w.store, w.named, moment{})
+	p, n, err := w.entity.load(w.ctx, w.store, w.named, moment{})
 	if err != nil {
-		w.k.say(codeOf(err), "", "the behavior cannot load its state: %s", plain(err))
+		w.say(codeOf(err), "", "the behavior cannot load its state: %s", plain(err))
 		return
 	}
 	v.State = &stateView{Number: n, Payload: w.show(p, w.decodes(false))}
@@ -185,24 +191,24 @@ func (w *showing) newest(v *entityView) {
 
 // ends says what to do next.
 func (w *showing) ends(v *entityView) {
-	k, id := w.k, string(w.id)
+	id := string(w.id)
 	switch n := len(v.Events); {
 	case v.broken: // it was said what to do
 	case v.Last == 0 && v.Revision == 0:
-		k.say("nothing", k.next("ids"), "the store has nothing of this id")
+		w.say("nothing", w.next("ids"), "the store has nothing of this id")
 	case v.More:
-		k.say("more", k.next("show", id, "--after", fmt.Sprint(v.Events[n-1].Number)), "the last number is %d", v.Last)
+		w.say("more", w.next("show", id, "--after", fmt.Sprint(v.Events[n-1].Number)), "the last number is %d", v.Last)
 	case n == 0 && v.Last > w.after:
-		k.say("deleted", "", "the events up to number %d are deleted", v.Last)
+		w.say("deleted", "", "the events up to number %d are deleted", v.Last)
 	case n > 0 && w.entity != nil:
-		k.say("end", k.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number), "--diff"), "these are all events")
+		w.say("end", w.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number), "--diff"), "these are all events")
 	case n > 0:
-		k.say("end", k.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number)), "these are all events")
+		w.say("end", w.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number)), "these are all events")
 	case w.id.Type() != "":
-		k.say("end", k.next("ids", "--type", w.id.Type(), "--after", id), "it has no events")
+		w.say("end", w.next("ids", "--type", w.id.Type(), "--after", id), "it has no events")
 	}
 	if len(v.Events) > 0 && v.Events[0].Number > w.after+1 {
-		k.say("deleted", "", "there are no events before number %d: they are deleted, or the numbers were left unused", v.Events[0].Number)
+		w.say("deleted", "", "there are no events before number %d: they are deleted, or the numbers were left unused", v.Events[0].Number)
 	}
 }
 
@@ -210,7 +216,7 @@ func (w *showing) ends(v *entityView) {
 func (w *showing) moment(m moment, diff bool, try string) error {
 	v := &momentView{ID: w.id}
 	if m.number != nil && w.caps.Events && *m.number > 0 {
-		for e, err := range w.store.Journal().Replay(w.k.ctx, w.id, *m.number, *m.number) {
+		for e, err := range w.store.Journal().Replay(w.ctx, w.id, *m.number, *m.number) {
 			if err != nil {
 				return err
 			}
@@ -223,11 +229,11 @@ func (w *showing) moment(m moment, diff bool, try string) error {
 		if v.Event == nil {
 			return usage("there is no event %d", *m.number)
 		}
-		w.k.view = v
+		w.view = v
 		return nil
 	case !known:
 		return &failure{storeFails, diagnostic{Code: "unsupported", Message: "this program does not know the behavior of the entity: its states and decisions need the program that has it",
-			Next: w.k.next("show", string(w.id))}}
+			Next: w.next("show", string(w.id))}}
 	}
 	if err := w.then(v, m, diff); err != nil {
 		return err
@@ -237,18 +243,18 @@ func (w *showing) moment(m moment, diff bool, try string) error {
 			return err
 		}
 	}
-	w.k.view = v
+	w.view = v
 	if m.number != nil && v.Number == *m.number {
-		w.k.say("next", w.k.next("show", string(w.id), "--after", fmt.Sprint(v.Number)), "the events after it")
+		w.say("next", w.next("show", string(w.id), "--after", fmt.Sprint(v.Number)), "the events after it")
 	}
 	return nil
 }
 
 // then loads the state at m, and with diff what was different before its event.
 func (w *showing) then(v *momentView, m moment, diff bool) error {
-	p, n, err := w.entity.load(w.k.ctx, w.store, w.named, m)
+	p, n, err := w.entity.load(w.ctx, w.store, w.named, m)
 	if errors.Is(err, annals.ErrInvalid) {
-		return &failure{wrongUsage, diagnostic{"invalid", plain(err), w.k.next("show", string(w.id))}}
+		return &failure{wrongUsage, diagnostic{"invalid", plain(err), w.next("show", string(w.id))}}
 	}
 	if err != nil {
 		return err
@@ -261,7 +267,7 @@ func (w *showing) then(v *momentView, m moment, diff bool) error {
 		return usage("--diff needs the number of an event in --at")
 	}
 	before := n - 1
-	q, _, err := w.entity.load(w.k.ctx, w.store, w.named, moment{number: &before})
+	q, _, err := w.entity.load(w.ctx, w.store, w.named, moment{number: &before})
 	if err != nil {
 		return err
 	}
@@ -274,7 +280,7 @@ func (w *showing) then(v *momentView, m moment, diff bool) error {
 
 // decides asks Decide.
 func (w *showing) decides(v *momentView, m moment, try string) error {
-	t, err := w.entity.try(w.k.ctx, w.store, w.named, m, try)
+	t, err := w.entity.try(w.ctx, w.store, w.named, m, try)
 	if err != nil {
 		return err
 	}

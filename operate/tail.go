@@ -39,7 +39,7 @@ func (o *options) tailCommand() *cobra.Command {
 			return err
 		}
 		filter := annals.Filter{Type: *kind, Tag: *tag, After: annals.Offset{Time: from}, Limit: *limit}
-		err = k.tail(s, filter, query.Options{Current: !*follow}, shower{hide: k.hide, raw: *raw})
+		err = k.tail(s, filter, query.Options{Current: !*follow}, k.shower(*raw))
 		if *follow && k.ctx.Err() != nil {
 			return nil // an interrupt is how it ends
 		}
