@@ -40,15 +40,9 @@ func (o *options) idsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v := idsView{IDs: []annals.PersistenceID{}}
-		for id, err := range s.Query().IDs(k.ctx, *kind, annals.PersistenceID(*after)) {
-			if err != nil {
-				return err
-			}
-			if v.More = len(v.IDs) == *limit; v.More {
-				break
-			}
-			v.IDs = append(v.IDs, id)
+		v, err := k.ids(s, *kind, annals.PersistenceID(*after), *limit)
+		if err != nil {
+			return err
 		}
 		k.view = v
 		switch last := len(v.IDs) - 1; {
@@ -65,6 +59,21 @@ func (o *options) idsCommand() *cobra.Command {
 		}
 		return nil
 	})
+}
+
+// ids reads at most limit ids after after.
+func (a *answer) ids(s annals.Store, kind string, after annals.PersistenceID, limit int) (idsView, error) {
+	v := idsView{IDs: []annals.PersistenceID{}}
+	for id, err := range s.Query().IDs(a.ctx, kind, after) {
+		if err != nil {
+			return v, err
+		}
+		if v.More = len(v.IDs) == limit; v.More {
+			break
+		}
+		v.IDs = append(v.IDs, id)
+	}
+	return v, nil
 }
 
 // completeType completes --type with the types that the program knows.

@@ -253,3 +253,18 @@ func TestPages(t *testing.T) {
 		t.Errorf("the pages have %v", numbers)
 	}
 }
+
+// A store that fails while an entity is shown.
+func TestShowFails(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 1)
+	for _, args := range [][]string{{"show", "Meter|a"}, {"show", "Meter|a", "--at", "1"}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := config(s)
+		c.Stores["mem"] = func(context.Context, *url.URL) (annals.Store, error) { cancel(); return kept{s}, nil }
+		if o := runWith(ctx, c, append(args, "--store", "mem:")...); o.status == 0 || o.text != "" {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+}

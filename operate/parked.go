@@ -48,18 +48,9 @@ func (o *options) parkedCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v := parkedView{Entities: []projection.ParkedEntity{}}
-		for e, err := range control.Parked(k.ctx, annals.PersistenceID(*after)) {
-			if err != nil {
-				return err
-			}
-			if v.More = len(v.Entities) == *limit; v.More {
-				break
-			}
-			if k.hide {
-				e.Error = "" // it may hold a part of a payload
-			}
-			v.Entities = append(v.Entities, e)
+		v, err := k.parked(control, annals.PersistenceID(*after), *limit)
+		if err != nil {
+			return err
 		}
 		k.view = v
 		if len(v.Entities) == 0 {
@@ -73,6 +64,24 @@ func (o *options) parkedCommand() *cobra.Command {
 		k.find("parked", k.next("projection", "retry", k.args[0], string(last.ID)), "when the cause is mended, retry; discard leaves the events out for good")
 		return nil
 	})
+}
+
+// parked reads at most limit parked entities after after.
+func (a *answer) parked(c *projection.Control, after annals.PersistenceID, limit int) (parkedView, error) {
+	v := parkedView{Entities: []projection.ParkedEntity{}}
+	for e, err := range c.Parked(a.ctx, after) {
+		if err != nil {
+			return v, err
+		}
+		if v.More = len(v.Entities) == limit; v.More {
+			break
+		}
+		if a.hide {
+			e.Error = "" // it may hold a part of a payload
+		}
+		v.Entities = append(v.Entities, e)
+	}
+	return v, nil
 }
 
 func (o *options) retryCommand() *cobra.Command {

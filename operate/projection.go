@@ -79,26 +79,35 @@ func (o *options) listCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		names, err := projection.Names(k.ctx, s)
-		if err != nil && (!errors.Is(err, annals.ErrUnsupported) || len(k.Projections) == 0) {
+		v, err := k.names(s)
+		if err != nil {
 			return err
 		}
-		if err != nil {
-			k.say("unsupported", "", "the store cannot list projections: these are the ones that the program knows")
-		}
-		for _, known := range k.Projections {
-			if !slices.Contains(names, known) {
-				names = append(names, known)
-			}
-		}
-		k.view = namesView{append([]string{}, names...), err == nil}
-		if len(names) == 0 {
+		k.view = v
+		if len(v.Names) == 0 {
 			k.say("nothing", "", "no projection has been run in this store")
 		} else {
-			k.say("next", k.next(append([]string{"projection", "status"}, names...)...), "how far they are")
+			k.say("next", k.next(append([]string{"projection", "status"}, v.Names...)...), "how far they are")
 		}
 		return nil
 	})
+}
+
+// names lists the projections that have been run, and those that the program knows.
+func (a *answer) names(s annals.Store) (namesView, error) {
+	names, err := projection.Names(a.ctx, s)
+	if err != nil && (!errors.Is(err, annals.ErrUnsupported) || len(a.Projections) == 0) {
+		return namesView{}, err
+	}
+	if err != nil {
+		a.say("unsupported", "", "the store cannot list projections: these are the ones that the program knows")
+	}
+	for _, known := range a.Projections {
+		if !slices.Contains(names, known) {
+			names = append(names, known)
+		}
+	}
+	return namesView{append([]string{}, names...), err == nil}, nil
 }
 
 // statusView is the status of projections. Durations are nanoseconds.
@@ -124,50 +133,59 @@ func (o *options) statusCommand() *cobra.Command {
 		}
 		v := statusView{Projections: []projection.Status{}}
 		for _, n := range k.args {
-			status, err := projection.NewControl(s, n).Status(k.ctx, events)
+			status, err := k.howFar(s, events, n)
 			if err != nil {
 				return err
 			}
-			if k.hide {
-				for i := range status.Ranges {
-					status.Ranges[i].Cause = "" // it may hold a part of a payload
-				}
-			}
 			v.Projections = append(v.Projections, status)
-			k.judge(status)
 		}
 		k.view = v
 		return nil
 	})
 }
 
+// howFar reads how far the projection n is, and judges it.
+func (a *answer) howFar(s, events annals.Store, n string) (projection.Status, error) {
+	status, err := projection.NewControl(s, n).Status(a.ctx, events)
+	if err != nil {
+		return status, err
+	}
+	if a.hide {
+		for i := range status.Ranges {
+			status.Ranges[i].Cause = "" // it may hold a part of a payload
+		}
+	}
+	a.judge(status)
+	return status, nil
+}
+
 // judge says what an operator should know of s.
-func (k *call) judge(s projection.Status) {
+func (a *answer) judge(s projection.Status) {
 	if len(s.Ranges) == 0 {
-		k.find("never-run", "", "%s has not been run in this store", name(s.Name))
+		a.find("never-run", "", "%s has not been run in this store", name(s.Name))
 		return
 	}
 	if s.Paused {
-		k.say("paused", k.next("projection", "resume", s.Name), "%s is paused", name(s.Name))
+		a.say("paused", a.next("projection", "resume", s.Name), "%s is paused", name(s.Name))
 	}
 	for _, r := range s.Ranges {
 		switch {
 		case r.Hangs:
-			k.find("hangs", "", "%s: the handler of slices %s does not return: look at the process %s", name(s.Name), r.Slices, name(r.Runner))
+			a.find("hangs", "", "%s: the handler of slices %s does not return: look at the process %s", name(s.Name), r.Slices, name(r.Runner))
 		case !r.StuckSince.IsZero():
-			k.find("stuck", "", "%s: slices %s do not go on since %s; steps repeated: %d, the last because of %s", name(s.Name), r.Slices, at(r.StuckSince), r.Repeats, name(r.Cause))
+			a.find("stuck", "", "%s: slices %s do not go on since %s; steps repeated: %d, the last because of %s", name(s.Name), r.Slices, at(r.StuckSince), r.Repeats, name(r.Cause))
 		case r.Runner == "" && !s.Paused:
-			k.find("nobody", "", "%s: nobody handles slices %s: is a runner running?", name(s.Name), r.Slices)
+			a.find("nobody", "", "%s: nobody handles slices %s: is a runner running?", name(s.Name), r.Slices)
 		}
 		if r.Warning != "" {
-			k.find("warning", "", "%s: slices %s: %s", name(s.Name), r.Slices, name(r.Warning))
+			a.find("warning", "", "%s: slices %s: %s", name(s.Name), r.Slices, name(r.Warning))
 		}
 	}
 	if s.Parked > 0 {
-		k.find("parked", k.next("projection", "parked", s.Name), "%s: %d parked: their events wait", name(s.Name), s.Parked)
+		a.find("parked", a.next("projection", "parked", s.Name), "%s: %d parked: their events wait", name(s.Name), s.Parked)
 	}
 	if s.Late > 0 {
-		k.say("late", "", "%s: %s became visible later than the store promises, the last at %s, and were handled", name(s.Name), count(s.Late, "event"), at(s.LateAt))
+		a.say("late", "", "%s: %s became visible later than the store promises, the last at %s, and were handled", name(s.Name), count(s.Late, "event"), at(s.LateAt))
 	}
 }
 
