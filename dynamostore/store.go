@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -68,6 +69,7 @@ type Store struct {
 	locks         locks                       // for changes that have a handler
 	subscriptions *subscription.Subscriptions // nil: none
 	clients       []aws.HTTPClient            // of a store that has clients of its own
+	meter         func() (*meter, error)      // counts units
 }
 
 var (
@@ -170,6 +172,7 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 		},
 	}
 	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + offer.Name, Self: s, Atomically: s.atomically, Observer: o.Observer, Strict: o.Strict})
+	s.meter = sync.OnceValues(func() (*meter, error) { return newMeter(s, layout) })
 	return s, s.compileTypes(o)
 }
 

@@ -1,0 +1,83 @@
+package dynamostore_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/annals-go/annals/internal/random"
+)
+
+// WriteUnits says before an append what the service counts for it then.
+func TestWriteUnits(t *testing.T) {
+	t.Parallel()
+	for name, layout := range map[string]dynamostore.Layout{
+		"commit":       commit.Layout{Table: "u" + rand.Text()},
+		"commit index": commit.Layout{Table: "u" + rand.Text(), Index: "slices"},
+		"akka":         newAkka(false)(),
+		"akka old":     newAkka(true)(),
+		"akka0":        newAkka0(false)(),
+		"esa":          newESA(esa.Layout{Shards: 8, WriteIDs: true})(),
+		"esa plain":    newESA(esa.Layout{Shards: 8})(),
+		"esa rust5":    newRust5(0, true)(),
+		"j5ik2o":       newJ5ik2o(j5ik2o.Journal{}, false)(),
+		"j5ik2o plain": newUnindexed(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, seen := random.New(t), &recorder{}
+			s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true, Observer: seen})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			counter, err := ability.Of[ability.UnitCounter](s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for entity := range 3 {
+				after := annals.SeqNr(0)
+				for range 5 {
+					c := annals.Commit{ID: annals.NewPersistenceID("Thing", fmt.Sprint(entity)), After: after, WriteID: annals.NewWriteID()}
+					for range 1 + r.IntN(4) {
+						e := text(strings.Repeat("x", r.IntN(3000)))
+						if r.OneIn(2) {
+							e.Tags, e.Metadata = []string{"a"}, text(strings.Repeat("m", r.IntN(500))).Payload
+						}
+						c.Events = append(c.Events, e)
+					}
+					if after == 0 && s.Capabilities().Limits.FirstSnapshot {
+						c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: annals.SeqNr(len(c.Events)), Payload: text(strings.Repeat("s", r.IntN(3000))).Payload}
+					}
+					want, err := counter.WriteUnits(t.Context(), c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					receipt, err := s.Journal().Append(t.Context(), c)
+					if err != nil || receipt.Repeated {
+						t.Fatal(receipt, err)
+					}
+					// The first append writes the entity type, too.
+					if got := seen.last().WriteUnits; got != want && (entity > 0 || after > 0 || got != want+1) {
+						t.Errorf("%d events after %d take %v write units, WriteUnits said %v", len(c.Events), after, got, want)
+					}
+					// It does not matter that the events are there now, but where the head has those of the last commit.
+					if again, err := counter.WriteUnits(t.Context(), c); err != nil || again != want && name != "esa rust5" {
+						t.Errorf("later WriteUnits says %v, %v; want %v", again, err, want)
+					}
+					after = receipt.SeqNr
+				}
+			}
+			if _, err := counter.WriteUnits(t.Context(), annals.Commit{ID: "Thing|x", Events: []annals.NewEvent{{}}}); err == nil {
+				t.Error("an event without a payload was counted")
+			}
+		})
+	}
+}
