@@ -74,7 +74,7 @@ soak: servers ## repeat the random histories, races and kills; ROUNDS=n says how
 	@$(MAKE) --no-print-directory -j2 -Oline soakraced soakplain
 
 soakraced:
-	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance|Transactor)/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./storetest ./sqlitestore ./pgstore
+	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run '(Memstore|Conformance)/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./storetest ./sqlitestore ./pgstore
 	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'UnderFaults|Conformance/commit/(HISTORY|LINEAR|RACE|RECOVER|GUARD)-' ./dynamostore
 	$(in_memory) $(raced) -timeout 60m -count $(ROUNDS) -run 'TestKill|TwoHosts|ManyEntities' ./sqlitestore ./entity
 	$(in_memory) $(raced) -timeout 60m -run 'ImmediateStops|Promotion|UnderKill' ./pgstore -crashes $(call times,2)

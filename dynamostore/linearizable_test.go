@@ -49,7 +49,7 @@ func TestLinearizableUnderFaults(t *testing.T) {
 					}
 				}
 			})
-			storetest.RunFaults(t, bs.config(t))
+			storetest.Run(t, bs.underFaults(t))
 		})
 	}
 }
@@ -62,9 +62,18 @@ func TestFaultsFindNaiveWriters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bs := &benches{layout: layout, client: func(c dynamostore.Client) dynamostore.Client { return naive{c} }}
-			storetest.RunNaive(t, bs.config(t))
+			c := bs.underFaults(t)
+			c.Naive = true
+			storetest.Run(t, c)
 		})
 	}
+}
+
+// underFaults is for the cases with faults alone.
+func (bs *benches) underFaults(t *testing.T) storetest.Config {
+	c := bs.config(t)
+	c.Faults, c.Topics = bs.fail, []string{"FAULT"}
+	return c
 }
 
 // fail is storetest.Config.Faults. Each fault repeats after a number of requests of an operation. Faults that make the store slow down are rare.

@@ -69,7 +69,6 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 	return storetest.Config{
 		Open:         func(tb testing.TB) annals.Store { return openObserved(tb, bs.options.Observer) },
 		OpenObserved: openObserved,
-		Faults:       bs.fail,
 		Reopen:       func(tb testing.TB, s annals.Store) annals.Store { return bs.open(tb, bs.of(s)) },
 		SlowClock: func(tb testing.TB, s annals.Store) annals.Store {
 			slow := bs.open(tb, bs.of(s)).(*dynamostore.Store)
@@ -303,9 +302,6 @@ func TestConformance(t *testing.T) {
 			c.Only = v.only
 			c.Short = c.Short || v.only != all // the layout has run with more data under other settings
 			storetest.Run(t, c)
-			if v.only == all { // transactions are the same whatever the keys
-				storetest.RunTransactor[*dynamostore.Tx](t, c)
-			}
 		})
 	}
 }
@@ -321,7 +317,9 @@ func TestSubscribe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.RunSubscriber(t, (&benches{layout: layout, subscribe: true}).config(t))
+			c := (&benches{layout: layout, subscribe: true}).config(t)
+			c.Topics = []string{"SUBSCRIBE"}
+			storetest.Run(t, c)
 		})
 	}
 }

@@ -18,14 +18,16 @@ import (
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunFaults(t, b.config(""))
+	storetest.Run(t, b.config(""))
 }
 
 // The same cases find a store that cannot tell its own writes from those of others.
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunNaive(t, b.config(forgottenWriters))
+	c := b.config(forgottenWriters)
+	c.Naive = true
+	storetest.Run(t, c)
 }
 
 // forgottenWriters replaces the ids of writes as they are stored.
@@ -40,7 +42,7 @@ type broken struct{ proxies }
 
 // config is of stores on whose tables a script has run.
 func (b *broken) config(script string) storetest.Config {
-	return storetest.Config{Short: true, Faults: b.fail, Open: func(tb testing.TB) annals.Store {
+	return storetest.Config{Short: true, Faults: b.fail, Topics: []string{"FAULT"}, Open: func(tb testing.TB) annals.Store {
 		url := tables(tb, pgstore.Options{})
 		if script != "" {
 			run(tb, url, script)

@@ -59,8 +59,6 @@ func pooledConfig(t *testing.T) storetest.Config {
 
 func TestConformanceBehindAPooler(t *testing.T) { storetest.Run(t, pooledConfig(t)) }
 
-func TestTransactorBehindAPooler(t *testing.T) { storetest.RunTransactor[pgx.Tx](t, pooledConfig(t)) }
-
 // pooledDatabase is a new database with the store's tables, and a pooler in front of it.
 func pooledDatabase(t *testing.T, settings ...string) (*postgres.Pooler, string) {
 	t.Helper()

@@ -48,15 +48,6 @@ func moveFolder(tb testing.TB, s annals.Store) (back func()) {
 	}
 }
 
-func TestTransactor(t *testing.T) {
-	t.Parallel()
-	storetest.RunTransactor[*sql.Tx](t, storetest.Config{
-		Open:         func(tb testing.TB) annals.Store { return open(tb, sqlitestore.Options{}) },
-		OpenObserved: openObserved,
-		LoseAnswer:   moveFolder,
-	})
-}
-
 func openObserved(tb testing.TB, o annals.Observer) annals.Store {
 	return open(tb, sqlitestore.Options{Observer: o})
 }

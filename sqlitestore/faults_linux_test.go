@@ -23,14 +23,16 @@ import (
 func TestLinearizableUnderFaults(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunFaults(t, b.config(""))
+	storetest.Run(t, b.config(""))
 }
 
 // The same cases find a store that cannot tell its own writes from those of others.
 func TestFaultsFindNaiveWriters(t *testing.T) {
 	t.Parallel()
 	var b broken
-	storetest.RunNaive(t, b.config(forgottenWriters))
+	c := b.config(forgottenWriters)
+	c.Naive = true
+	storetest.Run(t, c)
 }
 
 // forgottenWriters replaces the ids of writes as they are stored.
@@ -50,7 +52,7 @@ type broken struct{ disks sync.Map }
 
 // config is of stores in whose files a script has run.
 func (b *broken) config(script string) storetest.Config {
-	return storetest.Config{Short: testing.Short(), Faults: b.fail, Open: func(tb testing.TB) annals.Store {
+	return storetest.Config{Short: testing.Short(), Faults: b.fail, Topics: []string{"FAULT"}, Open: func(tb testing.TB) annals.Store {
 		dir := tb.TempDir()
 		d := &commitDisk{disk: newDisk(tb, dir)}
 		commitDisks.Store(dir, d)

@@ -92,6 +92,7 @@ var (
 	sizeLimit        = claims(Parts{}, "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
 	firstSnapshot    = claims(Parts{Snapshots: true}, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
+	transacts     = need{name: "ability.Atomic", part: Parts{Transactions: true}, met: func(p probe) bool { return is[ability.Atomic](p.store) }}
 	forgets       = offers[ability.Forgetter]("ability.Forgetter")
 	skips         = offers[ability.Skipper]("ability.Skipper")
 	skipsStates   = offers[ability.StateSkipper]("ability.StateSkipper")
@@ -123,14 +124,21 @@ func (tc testCase) missing(p probe) (names []string) {
 	return names
 }
 
-// leftOut reports whether the case needs a part of the store that Config.Only does not name.
-func (tc testCase) leftOut(c Config) bool {
-	return c.Only != (Parts{}) && slices.ContainsFunc(tc.needs, func(n need) bool { return !c.Only.have(n.part) })
+// leftOut is the field of Config that leaves the case out, "" for none.
+func (tc testCase) leftOut(c Config) string {
+	topic, _, _ := strings.Cut(tc.id, "-")
+	switch {
+	case len(c.Topics) > 0 && !slices.Contains(c.Topics, topic):
+		return "Topics"
+	case c.Only != (Parts{}) && slices.ContainsFunc(tc.needs, func(n need) bool { return !c.Only.have(n.part) }):
+		return "Only"
+	}
+	return ""
 }
 
 // have reports whether p has all parts of q.
 func (p Parts) have(q Parts) bool {
-	return (p.Journal || !q.Journal) && (p.Snapshots || !q.Snapshots) && (p.States || !q.States) && (p.Queries || !q.Queries) && (p.Offsets || !q.Offsets)
+	return (p.Journal || !q.Journal) && (p.Snapshots || !q.Snapshots) && (p.States || !q.States) && (p.Queries || !q.Queries) && (p.Offsets || !q.Offsets) && (p.Transactions || !q.Transactions)
 }
 
 // applies is false when the store claims what the case expects to be unclaimed.
@@ -150,8 +158,8 @@ func run(t *testing.T, c Config, all []testCase) {
 		if !tc.applies(p) {
 			continue
 		}
-		if tc.leftOut(c) {
-			t.Logf("left out by Config.Only: %s", tc.name())
+		if field := tc.leftOut(c); field != "" {
+			t.Logf("left out by Config.%s: %s", field, tc.name())
 			continue
 		}
 		if missing := tc.missing(p); len(missing) > 0 {
@@ -178,7 +186,7 @@ func run(t *testing.T, c Config, all []testCase) {
 		})
 	}
 	if ran == 0 {
-		t.Fatalf("none of %d cases runs: the store claims too little, or Config.Only leaves all of them out", len(all))
+		t.Fatalf("none of %d cases runs: the store claims too little, or Config.Only and Config.Topics leave all of them out", len(all))
 	}
 }
 
@@ -210,7 +218,7 @@ func (c Config) check() error {
 		return fmt.Errorf("storetest: Config.Open is nil")
 	}
 	known := map[string]bool{}
-	for _, tc := range slices.Concat(cases(), transactorCases[struct{}](), stateTypeCases[struct{}](nil), faultCases()) {
+	for _, tc := range slices.Concat(cases(), stateTypeCases[struct{}](nil)) {
 		known[tc.id] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Except)) {

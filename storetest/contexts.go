@@ -10,14 +10,10 @@ import (
 )
 
 var contextCases = []testCase{
-	{id: "CONTEXT-1", about: "journal: every operation refuses a context that has ended, and writes nothing", needs: needs(events), run: endedContext},
-	{id: "CONTEXT-2", about: "snapshots: every operation refuses a context that has ended", needs: needs(snapshots), run: endedContextSnapshots},
-	{id: "CONTEXT-3", about: "states: every operation refuses a context that has ended", needs: needs(states), run: endedContextStates},
-	{id: "CONTEXT-4", about: "queries: every operation refuses a context that has ended", needs: needs(events, eventQueries), run: endedContextQueries},
+	{id: "CONTEXT-1", about: "every operation refuses a context that has ended, names itself and the entity in the error, and writes nothing", own: true, run: endedContext},
 	{id: "CONTEXT-5", about: "an append that is cancelled is stored whole or not at all, and its error says which, or ErrUnknown", needs: needs(events), run: cancelledAppends},
 	{id: "CONTEXT-6", about: "a replay that is cancelled in its body ends with an error or is complete", needs: needs(events), run: cancelledReplay},
 	{id: "CONTEXT-7", about: "the caller may reuse the Events slice when Append has returned", needs: needs(events), run: reusedEvents},
-	{id: "CONTEXT-8", about: "offsets: every operation refuses a context that has ended", needs: needs(offsets), run: endedContextOffsets},
 }
 
 // endedContexts are contexts that have ended, by their errors.
@@ -29,84 +25,53 @@ func (h *harness) endedContexts() map[error]context.Context {
 	return map[error]context.Context{context.Canceled: cancelled, context.DeadlineExceeded: late}
 }
 
+// endedContext runs every operation on an entity that was never written and on one that was.
 func endedContext(h *harness) {
-	id := h.id()
-	h.write(id, 0, 3)
+	fresh, written, other := h.id(), h.id(), offsetAt("Thing|other", 3, 30)
+	if h.caps.Events {
+		h.write(written, 0, 3)
+	}
+	if h.caps.Snapshots {
+		h.saveSnapshot(snapshotOf(written, 3))
+	}
+	if h.caps.States {
+		h.put(written, 0)
+	}
+	if h.caps.Offsets {
+		h.saveOffsets("p", other)
+	}
 	for want, ctx := range h.endedContexts() {
-		_, err := h.journal().Append(ctx, h.commit(id, 3, 1))
-		h.wantKind(err, want, "append with an ended context")
-		es, err := collect(h.journal().Replay(ctx, id, 1, annals.MaxSeqNr))
-		h.wantKind(err, want, "replay with an ended context (%s)", span(es))
-		_, err = h.journal().LastSeqNr(ctx, id)
-		h.wantKind(err, want, "last number with an ended context")
-		h.wantKind(h.journal().DeleteTo(ctx, id, 2), want, "delete events with an ended context")
-		for _, s := range []annals.Store{h.store, withoutAbilities{h.store}} {
-			_, err = ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
-			h.wantKind(err, want, "recovery with an ended context")
+		for _, id := range []annals.PersistenceID{fresh, written} {
+			for _, op := range h.operations(h.store, id) {
+				if op.claimed {
+					err := op.run(ctx, h.store)
+					h.wantNamed(err, annals.ErrUnavailable, op, "with an ended context")
+					h.wantKind(err, want, "%s with an ended context", op.name)
+				}
+			}
+		}
+		if h.caps.Events {
+			_, err := ability.Recover(ctx, withoutAbilities{h.store}, written, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			h.wantKind(err, want, "recovery without the store's own, with an ended context")
 		}
 	}
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
-	h.wantLast(id, 3)
-}
-
-func endedContextSnapshots(h *harness) {
-	id := h.id()
-	h.saveSnapshot(snapshotOf(id, 1))
-	for want, ctx := range h.endedContexts() {
-		h.wantKind(h.store.Snapshots().Save(ctx, snapshotOf(id, 2)), want, "save a snapshot with an ended context")
-		_, _, err := h.store.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
-		h.wantKind(err, want, "newest snapshot with an ended context")
-		h.wantKind(h.store.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: 5}), want, "delete snapshots with an ended context")
+	if h.caps.Events {
+		h.wantReplay(fresh, 1, annals.MaxSeqNr, 1, 0)
+		h.wantReplay(written, 1, annals.MaxSeqNr, 1, 3)
+		h.wantLast(written, 3)
 	}
-	h.wantSnapshot(id, annals.SnapshotCriteria{}, 1)
-}
-
-func endedContextStates(h *harness) {
-	id := h.id()
-	h.put(id, 0)
-	for want, ctx := range h.endedContexts() {
-		_, err := h.store.States().Put(ctx, stateWrite(id, 1))
-		h.wantKind(err, want, "put a state with an ended context")
-		if h.caps.DeletesStates {
-			_, err = h.store.States().Delete(ctx, stateWrite(id, 1))
-			h.wantKind(err, want, "delete a state with an ended context")
-		}
-		_, _, err = h.store.States().Get(ctx, id)
-		h.wantKind(err, want, "get a state with an ended context")
-		if h.caps.StateQueries {
-			_, err = collect(h.store.Query().States(ctx, annals.Filter{}))
-			h.wantKind(err, want, "query states with an ended context")
-		}
+	if h.caps.Snapshots {
+		h.wantSnapshot(fresh, annals.SnapshotCriteria{}, 0)
+		h.wantSnapshot(written, annals.SnapshotCriteria{}, 3)
 	}
-	h.wantState(id, 1)
-}
-
-func endedContextQueries(h *harness) {
-	h.write(h.id(), 0, 3)
-	for want, ctx := range h.endedContexts() {
-		_, err := collect(h.store.Query().Events(ctx, annals.Filter{}))
-		h.wantKind(err, want, "query events with an ended context")
-		if h.caps.IDQueries {
-			_, err = collect(h.store.Query().IDs(ctx, "", ""))
-			h.wantKind(err, want, "query ids with an ended context")
-		}
-		_, err = h.store.Query().Newest(ctx, annals.Filter{})
-		h.wantKind(err, want, "query the newest offset with an ended context")
+	if h.caps.States {
+		h.wantNoState(fresh, 0)
+		h.wantState(written, 1)
 	}
-}
-
-func endedContextOffsets(h *harness) {
-	o := offsetAt("Thing|a", 1, 1)
-	h.saveOffsets("p", o)
-	for want, ctx := range h.endedContexts() {
-		h.wantKind(h.store.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{offsetAt("Thing|a", 2, 2)}}), want, "save offsets with an ended context")
-		_, err := h.store.Offsets().Load(ctx, "p", annals.SliceRange{})
-		h.wantKind(err, want, "load offsets with an ended context")
-		_, err = h.store.Offsets().Handled(ctx, "p", "Thing|a")
-		h.wantKind(err, want, "load an offset with an ended context")
-		h.wantKind(h.store.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{}), want, "reset offsets with an ended context")
+	if h.caps.Offsets {
+		h.wantHandled("p", other)
+		h.wantNotHandled("p", fresh)
 	}
-	h.wantHandled("p", o)
 }
 
 // cancelledAppends cancels the context during an append. With ErrUnknown the commit may have been written: it is sent again to find out. With any

@@ -10,23 +10,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// RunFaults checks that a store keeps its promises while requests to its server fail. The histories of several clients that write to the same
-// few entities must be linearizable. No client may get a conflict for a write that was stored, no acknowledged write may be lost,
-// and none may be stored twice. A fault that never happens fails the case.
-func RunFaults(t *testing.T, c Config) {
-	t.Helper()
-	run(t, c, faultCases())
-}
-
-// RunNaive checks that Config.Faults are severe enough. Config.Open returns a store that cannot recognise its own writes:
-// each case of RunFaults must find conflicts of writes that were stored, or a history that such a conflict made impossible. A state that
+// naiveCases are the cases for Config.Naive: faultCases on short histories, repeated until one of them has found what is wrong. A state that
 // was overwritten before a client read it shows in the history only.
-func RunNaive(t *testing.T, c Config) {
-	t.Helper()
-	run(t, c, naiveCases())
-}
-
-// naiveCases are the cases of RunFaults on short histories, repeated until one of them has found what is wrong.
 func naiveCases() []testCase {
 	const most, steps = 10, 15
 	cases := faultCasesOf(func(*harness) int { return steps })
@@ -46,6 +31,7 @@ func naiveCases() []testCase {
 	return cases
 }
 
+// faultCases are about Config.Faults.
 func faultCases() []testCase {
 	return faultCasesOf(func(h *harness) int { return h.volume(200, 60) })
 }

@@ -41,11 +41,11 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// RunNaive passes when the cases find false conflicts, and fails otherwise.
+// Config.Naive passes when the cases find false conflicts, and fails otherwise.
 func TestNaive(t *testing.T) {
 	t.Parallel()
-	naive := Config{Open: func(testing.TB) annals.Store { return newForgetful(around(memstore.New(), noWriteIDs)) }, Short: true, Only: Parts{Journal: true}, Faults: forgetting}
-	RunNaive(t, naive)
+	naive := Config{Open: func(testing.TB) annals.Store { return newForgetful(around(memstore.New(), noWriteIDs)) }, Short: true, Only: Parts{Journal: true}, Faults: forgetting, Naive: true}
+	Run(t, naive)
 
 	sound := Config{Open: func(testing.TB) annals.Store { return newForgetful(memstore.New()) }, Short: true, Faults: forgetting}
 	failures := record(t, func(tb testing.TB) { naiveCases()[0].run(newHarness(tb, sound.probe(t))) })

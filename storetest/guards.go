@@ -10,15 +10,12 @@ import (
 	"github.com/annals-go/annals/ability"
 )
 
-func guardCases[T any]() []testCase {
-	return []testCase{
-		{id: "GUARD-1", about: "of two transactions that read both entities and append to one each, one is stored", needs: needs(events, guardsReads), run: guardsEvents[T]},
-		{id: "GUARD-2", about: "of two transactions that read both states and write one each, one is stored", needs: needs(states, guardsReads), run: guardsStates[T]},
-		{id: "GUARD-3", about: "a transaction and the plain append that it has not seen have an order that a second transaction sees, too", needs: needs(events, guardsReads), run: guardsBesideAppends[T]},
-		{id: "GUARD-4", about: "a transaction whose reads are as they were is stored", needs: needs(events), run: guardsNothingElse[T]},
-		{id: "GUARD-5", about: "a transaction that has read an entity does not write after another number", needs: needs(events, guardsReads), run: guardsEarlierReads[T]},
-		{id: "ATOMIC-1", about: "ability.Atomically stores all writes, or none when its function fails", needs: needs(events), run: atomically},
-	}
+var guardCases = []testCase{
+	{id: "GUARD-1", about: "of two transactions that read both entities and append to one each, one is stored", needs: needs(events, guardsReads), run: guardsEvents},
+	{id: "GUARD-2", about: "of two transactions that read both states and write one each, one is stored", needs: needs(states, guardsReads), run: guardsStates},
+	{id: "GUARD-3", about: "a transaction and the plain append that it has not seen have an order that a second transaction sees, too", needs: needs(events, guardsReads), run: guardsBesideAppends},
+	{id: "GUARD-4", about: "a transaction whose reads are as they were is stored", needs: needs(events), run: guardsNothingElse},
+	{id: "GUARD-5", about: "a transaction that has read an entity does not write after another number", needs: needs(events, guardsReads), run: guardsEarlierReads},
 }
 
 // A numbering reads the number of an entity.
@@ -48,19 +45,19 @@ func revision(ctx context.Context, s annals.Store, id annals.PersistenceID) (ann
 	return state.Revision, err
 }
 
-func guardsEvents[T any](h *harness) {
+func guardsEvents(h *harness) {
 	for round := range h.volume(90, 30) {
 		read := numberings[round%len(numberings)]
-		wantNoSkew[T](h, func(id annals.PersistenceID) { h.write(id, 0, 1) }, read, func(ctx context.Context, in annals.Store, id annals.PersistenceID) error {
+		wantNoSkew(h, func(id annals.PersistenceID) { h.write(id, 0, 1) }, read, func(ctx context.Context, in annals.Store, id annals.PersistenceID) error {
 			_, err := in.Journal().Append(ctx, h.commit(id, 1, 1))
 			return err
 		})
 	}
 }
 
-func guardsStates[T any](h *harness) {
+func guardsStates(h *harness) {
 	for range h.volume(60, 20) {
-		wantNoSkew[T](h, func(id annals.PersistenceID) { h.put(id, 0) }, revision, func(ctx context.Context, in annals.Store, id annals.PersistenceID) error {
+		wantNoSkew(h, func(id annals.PersistenceID) { h.put(id, 0) }, revision, func(ctx context.Context, in annals.Store, id annals.PersistenceID) error {
 			_, err := in.States().Put(ctx, stateWrite(id, 1))
 			return err
 		})
@@ -69,7 +66,7 @@ func guardsStates[T any](h *harness) {
 
 // wantNoSkew lets two transactions race. Each reads two entities and writes one of them, another one than the other transaction, if both are as
 // they began.
-func wantNoSkew[T any](h *harness, begin func(id annals.PersistenceID), read numbering, write func(context.Context, annals.Store, annals.PersistenceID) error) {
+func wantNoSkew(h *harness, begin func(id annals.PersistenceID), read numbering, write func(context.Context, annals.Store, annals.PersistenceID) error) {
 	h.Helper()
 	ids := []annals.PersistenceID{h.id(), h.id()}
 	for _, id := range ids {
@@ -78,7 +75,7 @@ func wantNoSkew[T any](h *harness, begin func(id annals.PersistenceID), read num
 	errChanged := errors.New("changed")
 	errs := make([]error, len(ids))
 	together(len(ids), func(i int) {
-		errs[i] = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		errs[i] = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			for _, id := range ids {
 				if n, err := read(ctx, in, id); err != nil || n != 1 {
 					return errors.Join(err, errChanged)
@@ -106,7 +103,7 @@ func wantNoSkew[T any](h *harness, begin func(id annals.PersistenceID), read num
 
 // In each round a transaction reads a and writes b. When it has read a, a is appended to; then a second transaction reads both and writes c. The
 // first one has read a before the append, and the second one has read b before the first one: both cannot be stored.
-func guardsBesideAppends[T any](h *harness) {
+func guardsBesideAppends(h *harness) {
 	both := errors.New("there is nothing to find out")
 	for round := range h.volume(90, 30) {
 		read := numberings[round%len(numberings)]
@@ -117,7 +114,7 @@ func guardsBesideAppends[T any](h *harness) {
 		together(2, func(i int) {
 			if i == 0 {
 				defer see()
-				err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+				err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 					if n, err := read(ctx, in, a); err != nil || n != 1 {
 						return errors.Join(err, both)
 					}
@@ -133,7 +130,7 @@ func guardsBesideAppends[T any](h *harness) {
 				h.Errorf("append beside a transaction that only reads the entity: got error %v, want none", err)
 				return
 			}
-			err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 				na, errA := read(ctx, in, a)
 				nb, errB := read(ctx, in, b)
 				if err := errors.Join(errA, errB); err != nil || na != 2 || nb != 0 {
@@ -152,7 +149,7 @@ func guardsBesideAppends[T any](h *harness) {
 
 // In each round a transaction reads an entity until another writer has appended to it, or for a while. It appends after the number that it has
 // read last.
-func guardsEarlierReads[T any](h *harness) {
+func guardsEarlierReads(h *harness) {
 	for round := range h.volume(90, 30) {
 		read, id := numberings[round%len(numberings)], h.id()
 		h.write(id, 0, 1)
@@ -167,7 +164,7 @@ func guardsEarlierReads[T any](h *harness) {
 			}
 			defer see()
 			var first, last annals.SeqNr
-			err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) (err error) {
+			err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) (err error) {
 				first, err = read(ctx, in, id)
 				last = first
 				see()
@@ -190,7 +187,7 @@ func guardsEarlierReads[T any](h *harness) {
 }
 
 // guardsNothingElse reads, in every way, entities of all kinds that nobody writes to.
-func guardsNothingElse[T any](h *harness) {
+func guardsNothingElse(h *harness) {
 	target := h.id()
 	ids := []annals.PersistenceID{h.id(), h.id(), h.id(), h.id(), h.id()}
 	h.write(ids[1], 0, 3)
@@ -212,7 +209,7 @@ func guardsNothingElse[T any](h *harness) {
 		})
 	}
 	for after, read := range reads {
-		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			for _, id := range append(ids, target) {
 				if _, err := read(ctx, in, id); err != nil {
 					return err
@@ -224,7 +221,7 @@ func guardsNothingElse[T any](h *harness) {
 		h.wantKind(err, nil, "transaction whose reads nobody changes")
 	}
 	h.wantLast(target, annals.SeqNr(len(reads)))
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		for i, id := range ids {
 			if _, err := reads[i%len(reads)](ctx, in, id); err != nil {
 				return err
@@ -233,18 +230,4 @@ func guardsNothingElse[T any](h *harness) {
 		return nil
 	})
 	h.wantKind(err, nil, "transaction that only reads")
-}
-
-func atomically(h *harness) {
-	a, b, mine := h.id(), h.id(), errors.New("mine")
-	for after, end := range []error{mine, nil} {
-		err := ability.Atomically(h.ctx, h.store, func(ctx context.Context, in annals.Store) error {
-			_, errA := in.Journal().Append(ctx, h.commit(a, 0, 1))
-			_, errB := in.Journal().Append(ctx, h.commit(b, 0, 1))
-			return errors.Join(errA, errB, end)
-		})
-		h.wantKind(err, end, "ability.Atomically")
-		h.wantLast(a, annals.SeqNr(after))
-		h.wantLast(b, annals.SeqNr(after))
-	}
 }

@@ -8,7 +8,6 @@ import (
 // healthCases are about ability.HealthChecker.
 var healthCases = []testCase{
 	{id: "HEALTH-1", about: "a healthy store has no error, and the check changes nothing", needs: needs(healthChecker), run: healthy},
-	{id: "HEALTH-2", about: "the check of a closed store, or with an ended context, is an error", needs: needs(healthChecker), run: unhealthy},
 }
 
 func (h *harness) checkHealth() {
@@ -50,15 +49,4 @@ func healthy(h *harness) {
 			h.Errorf("query states after checks of health: got %d, want that of %q", len(states), id)
 		}
 	}
-}
-
-func unhealthy(h *harness) {
-	c := h.store.(ability.HealthChecker)
-	for want, ctx := range h.endedContexts() {
-		h.wantKind(c.CheckHealth(ctx), want, "check health with an ended context")
-	}
-	if err := h.store.Close(); err != nil {
-		h.Fatalf("Close: got error %v, want none", err)
-	}
-	h.wantNamed(c.CheckHealth(h.ctx), annals.ErrClosed, operation{name: "check health"}, "of a closed store")
 }

@@ -149,9 +149,9 @@ func (s denying[A]) Lacks(want any) error {
 // skipsOutside has a store in a transaction that refuses to skip states.
 type skipsOutside struct{ *memstore.Store }
 
-func (s skipsOutside) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
-	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
-		return fn(ctx, tx, skipsNothing{in})
+func (s skipsOutside) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+		return fn(ctx, skipsNothing{in})
 	})
 }
 

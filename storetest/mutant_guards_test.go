@@ -18,7 +18,7 @@ type looking struct {
 	elsewhere bool // what is written is not compared
 }
 
-func (s looking) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
+func (s looking) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	var writes, looks []func(in annals.Store) error
 	written := map[annals.PersistenceID]bool{}
 	look := func(id annals.PersistenceID, seen annals.SeqNr, read numbering) {
@@ -51,7 +51,7 @@ func (s looking) InTx(ctx context.Context, fn func(ctx context.Context, tx memst
 		}
 		return err
 	}}
-	if err := fn(ctx, memstore.Tx{}, in); err != nil {
+	if err := fn(ctx, in); err != nil {
 		return err
 	}
 	all := func(in annals.Store, calls []func(in annals.Store) error) error {
@@ -71,7 +71,7 @@ func (s looking) InTx(ctx context.Context, fn func(ctx context.Context, tx memst
 			runtime.Gosched() // as a network would
 		}
 	}
-	return s.Store.InTx(ctx, func(_ context.Context, _ memstore.Tx, in annals.Store) error {
+	return s.Store.Atomically(ctx, func(_ context.Context, in annals.Store) error {
 		return all(in, append(looks, writes...))
 	})
 }
@@ -79,10 +79,10 @@ func (s looking) InTx(ctx context.Context, fn func(ctx context.Context, tx memst
 // guardingEvents guards the number of the last event that a replay has yielded.
 type guardingEvents struct{ *memstore.Store }
 
-func (s guardingEvents) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
-	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
+func (s guardingEvents) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
 		var changed error
-		err := fn(ctx, tx, &faulty.Store{Store: in, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+		err := fn(ctx, &faulty.Store{Store: in, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
 			var last annals.SeqNr
 			c.Each = func(value any) error {
 				if e, ok := value.(*annals.Event); ok {

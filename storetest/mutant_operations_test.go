@@ -184,9 +184,9 @@ func (s *waitingClose) Close() error {
 // endless has an inner store whose snapshots can be read when the transaction has ended.
 type endless struct{ *memstore.Store }
 
-func (s endless) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
-	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
-		return fn(ctx, tx, endlessInside{in, s})
+func (s endless) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+		return fn(ctx, endlessInside{in, s})
 	})
 }
 

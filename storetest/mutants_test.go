@@ -99,7 +99,7 @@ func TestMutants(t *testing.T) {
 		{"takes a number whose event was deleted for a change", func() annals.Store { return guardingEvents{memstore.New()} },
 			[]string{"GUARD-4"}},
 		{"has no transaction where none is seen", func() annals.Store { return loose{memstore.New()} },
-			[]string{"ATOMIC-1"}},
+			[]string{"TX-2", "TX-4"}},
 		{"skips nothing in a transaction", func() annals.Store { return stays{memstore.New()} },
 			[]string{"TX-16"}},
 		{"weighs payloads only", func() annals.Store { return lightLimits{memstore.New()} },
@@ -111,7 +111,7 @@ func TestMutants(t *testing.T) {
 		{"gives the time of a slow clock", func() annals.Store { return around(memstore.New(), ownClock) },
 			[]string{"TIME-4", "TIME-9"}},
 		{"calls an operation by another name", func() annals.Store { return memoryAround(misnamed) },
-			[]string{"OPERATION-1", "CLOSE-1"}},
+			[]string{"CONTEXT-1", "CLOSE-1"}},
 		{"goes on with a loop when it is closed", func() annals.Store { return readsAhead{memstore.New()} },
 			[]string{"CLOSE-4"}},
 		{"waits in Close for the functions of a recovery", func() annals.Store { return &waitingClose{Store: memstore.New()} },
@@ -195,7 +195,7 @@ func TestMutants(t *testing.T) {
 		{"acknowledges a delivery when the next is asked for", func() annals.Store { return hastyAcks{memstore.New()} },
 			[]string{"SUBSCRIBE-2", "SUBSCRIBE-3"}},
 		{"writes to check its health", func() annals.Store { return writingHealth{memstore.New()} },
-			[]string{"HEALTH-1", "HEALTH-2"}},
+			[]string{"HEALTH-1", "CONTEXT-1"}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +232,7 @@ func fails(t *testing.T, tc testCase, p probe) bool {
 }
 
 func caseOf(t *testing.T, id string) testCase {
-	all := slices.Concat(cases(), transactorCases[memstore.Tx]())
+	all := cases()
 	i := slices.IndexFunc(all, func(tc testCase) bool { return tc.id == id })
 	if i < 0 {
 		t.Fatalf("there is no case %s", id)
@@ -406,12 +406,12 @@ func (q tiesLostQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[an
 
 type exitCommits struct{ *memstore.Store }
 
-func (s exitCommits) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
-	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) (err error) {
+func (s exitCommits) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) (err error) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err = fn(ctx, tx, in)
+			err = fn(ctx, in)
 		}()
 		<-ended
 		return err
@@ -427,16 +427,16 @@ func refusesOutside(ctx context.Context, c *faulty.Call, run func() error) error
 
 type breaksInside struct{ *memstore.Store }
 
-func (s breaksInside) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
-	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error {
-		return fn(ctx, tx, &broken{Store: in})
+func (s breaksInside) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+		return fn(ctx, &broken{Store: in})
 	})
 }
 
 type stays struct{ *memstore.Store }
 
-func (s stays) InTx(ctx context.Context, fn func(context.Context, memstore.Tx, annals.Store) error) error {
-	return s.Store.InTx(ctx, func(ctx context.Context, tx memstore.Tx, in annals.Store) error { return fn(ctx, tx, noSkip{in}) })
+func (s stays) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error { return fn(ctx, noSkip{in}) })
 }
 
 type noSkip struct{ annals.Store }

@@ -9,25 +9,6 @@ import (
 	"github.com/annals-go/annals/ability"
 )
 
-// operationCases are about all operations.
-var operationCases = []testCase{
-	{id: "OPERATION-1", about: "an error names the operation and the entity", run: errorsNamed},
-}
-
-// errorsNamed uses a context that has ended, which every operation refuses.
-func errorsNamed(h *harness) {
-	id := h.id()
-	for want, ctx := range h.endedContexts() {
-		for _, op := range h.operations(h.store, id) {
-			if op.claimed {
-				err := op.run(ctx, h.store)
-				h.wantNamed(err, annals.ErrUnavailable, op, "with an ended context")
-				h.wantKind(err, want, "%s with an ended context", op.name)
-			}
-		}
-	}
-}
-
 // operation is one method of the contracts and of the optional abilities, with arguments that a store which claims it accepts.
 type operation struct {
 	name    string // Error.Op and Call.Op
@@ -38,9 +19,10 @@ type operation struct {
 	loop    func(ctx context.Context, s annals.Store, body func() bool) error // of an operation that yields items; run reads them all
 }
 
-// operations are all operations of s. Those about one entity are about id, whose last number is 3 and which has no state.
+// operations are all operations of s. Those about one entity are about id, whose last number is 3 and which has no state, or about an entity
+// never written. When id is empty, the ids of these are empty, too.
 func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operation {
-	c, never := h.caps, id+"-never-written"
+	c, never := h.caps, beside(id, "-never-written")
 	ops := []operation{
 		{name: "append", claimed: c.Events, id: id, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.Journal().Append(ctx, h.commit(id, 3, 1))
@@ -109,6 +91,9 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 		{name: "save offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
 			return s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{offsetAt(id, 1, 1)}})
 		}},
+		{name: "forget offsets", claimed: c.Offsets, id: never, run: func(ctx context.Context, s annals.Store) error {
+			return s.Offsets().Forget(ctx, "p", never)
+		}},
 		{name: "reset offsets", claimed: c.Offsets, run: func(ctx context.Context, s annals.Store) error {
 			return s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{})
 		}},
@@ -124,7 +109,7 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 
 // abilities are the operations that the Go type of s has methods for. claimed says whether s has the ability.
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
-	c, skipped, unknown := h.caps, id+"-skipped", id+"-unknown"
+	c, skipped, unknown := h.caps, beside(id, "-skipped"), beside(id, "-unknown")
 	if _, ok := s.(ability.Recoverer); ok {
 		ops = append(ops, operation{name: "recover", claimed: is[ability.Recoverer](s), id: id, run: func(ctx context.Context, s annals.Store) error {
 			_, err := s.(ability.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
@@ -177,6 +162,14 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}})
 	}
 	return ops
+}
+
+// beside is id with a suffix, or empty.
+func beside(id, suffix annals.PersistenceID) annals.PersistenceID {
+	if id == "" {
+		return ""
+	}
+	return id + suffix
 }
 
 // forEach calls body for each item of seq until it returns false, and returns the error of seq.

@@ -209,7 +209,7 @@ func handlerInTx[T any](t *typed[T]) {
 	t.onChange = func(ctx context.Context, tx T, _ annals.State) error { return t.counts(ctx, tx) }
 	id, mine := t.thing(), errors.New("mine")
 	for _, fail := range []error{mine, nil} {
-		err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
+		err := t.inTx(t.ctx, func(ctx context.Context, in annals.Store) error {
 			_, err := in.States().Put(ctx, stateWrite(id, 0))
 			return errors.Join(err, fail)
 		})
@@ -223,7 +223,7 @@ func handlerInTx[T any](t *typed[T]) {
 	}
 	t.wantState(id, 1)
 	t.wantCounted(1)
-	err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
+	err := t.inTx(t.ctx, func(ctx context.Context, in annals.Store) error {
 		_, err := in.States().Put(ctx, stateWrite(id, 0)) // some stores find the conflict when the transaction ends
 		return err
 	})
@@ -242,7 +242,7 @@ func handlerFailsInTx[T any](t *typed[T]) {
 		if s, _, err := t.store.States().Get(t.ctx, other); err == nil {
 			after = s.Revision
 		}
-		err := inTx[T](t.ctx, t.harness, func(ctx context.Context, in annals.Store) error {
+		err := t.inTx(t.ctx, func(ctx context.Context, in annals.Store) error {
 			if _, err := in.States().Put(ctx, textState(id, 0, "not fine")); err == nil {
 				t.Errorf("put state within a transaction when the handler %s: got no error", what)
 			}

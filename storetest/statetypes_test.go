@@ -150,6 +150,10 @@ func (s *typedStore) InTx(ctx context.Context, fn func(ctx context.Context, tx *
 	return err
 }
 
+func (s *typedStore) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+	return s.InTx(ctx, func(ctx context.Context, _ *typedTx, in annals.Store) error { return fn(ctx, in) })
+}
+
 func (s *typedStore) States() annals.StateStore { return typedStates{s.Store.States(), s, nil} }
 
 // typedInside is the store within a transaction.

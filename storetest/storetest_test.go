@@ -35,9 +35,7 @@ func openMemObserved(tb testing.TB, o annals.Observer) annals.Store {
 
 func TestMemstore(t *testing.T) {
 	t.Parallel()
-	c := Config{Open: openMem, OpenObserved: openMemObserved}
-	Run(t, c)
-	RunTransactor[memstore.Tx](t, c)
+	Run(t, Config{Open: openMem, OpenObserved: openMemObserved})
 }
 
 // A store with low limits that requires a snapshot with the first commit.
@@ -151,28 +149,32 @@ func TestExcept(t *testing.T) {
 	}
 }
 
-// Config.Only chooses cases by what they need.
+// Config.Only chooses cases by what they need, Config.Topics by their ids.
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	Run(t, Config{Open: openMem, Short: true, Only: Parts{Journal: true}})
 	for _, c := range []struct {
-		only Parts
-		id   string
-		runs bool
+		config   Config
+		id, left string
 	}{
-		{Parts{}, "S-04", true},
-		{Parts{Journal: true}, "J-12", true},
-		{Parts{Journal: true}, "RETRY-7", true},
-		{Parts{Journal: true}, "CLAIM-1", true},
-		{Parts{Journal: true}, "S-04", false},
-		{Parts{Journal: true}, "D-06", false},
-		{Parts{Journal: true}, "RETRY-8", false},
-		{Parts{Journal: true, Snapshots: true}, "RETRY-8", true},
-		{Parts{States: true}, "D-06", true},
-		{Parts{States: true}, "J-12", false},
+		{Config{}, "S-04", ""},
+		{Config{Only: Parts{Journal: true}}, "J-12", ""},
+		{Config{Only: Parts{Journal: true}}, "RETRY-7", ""},
+		{Config{Only: Parts{Journal: true}}, "CLAIM-1", ""},
+		{Config{Only: Parts{Journal: true}}, "S-04", "Only"},
+		{Config{Only: Parts{Journal: true}}, "D-06", "Only"},
+		{Config{Only: Parts{Journal: true}}, "RETRY-8", "Only"},
+		{Config{Only: Parts{Journal: true}}, "TX-1", "Only"},
+		{Config{Only: Parts{Journal: true, Snapshots: true}}, "RETRY-8", ""},
+		{Config{Only: Parts{Journal: true, Transactions: true}}, "TX-1", ""},
+		{Config{Only: Parts{States: true}}, "D-06", ""},
+		{Config{Only: Parts{States: true}}, "J-12", "Only"},
+		{Config{Topics: []string{"J", "STATE"}}, "J-12", ""},
+		{Config{Topics: []string{"J", "STATE"}}, "STATE-20", ""},
+		{Config{Topics: []string{"J", "STATE"}}, "S-04", "Topics"},
 	} {
-		if got := !caseOf(t, c.id).leftOut(Config{Only: c.only}); got != c.runs {
-			t.Errorf("%s with Only %+v: runs %v, want %v", c.id, c.only, got, c.runs)
+		if got := caseOf(t, c.id).leftOut(c.config); got != c.left {
+			t.Errorf("%s with Only %+v and Topics %q: left out by %q, want %q", c.id, c.config.Only, c.config.Topics, got, c.left)
 		}
 	}
 }
@@ -196,7 +198,7 @@ func TestNothingToRun(t *testing.T) {
 func TestIDsAreUnique(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, tc := range slices.Concat(cases(), transactorCases[memstore.Tx](), stateTypeCases[memstore.Tx](nil), faultCases()) {
+	for _, tc := range slices.Concat(cases(), stateTypeCases[memstore.Tx](nil)) {
 		if seen[tc.id] || tc.about == "" {
 			t.Errorf("%s %q: twice, or without words", tc.id, tc.about)
 		}

@@ -8,19 +8,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 )
-
-// RunSubscriber runs those cases of Run that are about ability.Subscriber. It is for a store that is slow while it has subscriptions, so that Run
-// is called for a store without them.
-func RunSubscriber(t *testing.T, c Config) {
-	t.Helper()
-	run(t, c, subscribeCases)
-}
 
 // subscribeCases are about ability.Subscriber.
 var subscribeCases = []testCase{

@@ -5,68 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"testing"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 )
 
-// RunTransactor checks a store that is an ability.Transactor[T]. Writes of the caller through the transaction T itself are tested by the store's own
-// package.
-func RunTransactor[T any](t *testing.T, c Config) {
-	t.Helper()
-	run(t, c, transactorCases[T]())
-}
+// transactionCases are about ability.Atomic. Writes of the caller through the transaction of a Transactor are tested by the store's own package.
+var transactionCases = slices.Concat(inTransactions([]testCase{
+	{id: "TX-1", about: "writes of fn are stored when it returns nil", needs: needs(events), run: txCommits},
+	{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txRollsBack},
+	{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics},
+	{id: "TX-4", about: "a conflict undoes all writes of the transaction", needs: needs(events), run: txConflicts},
+	{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(events), run: txEnds},
+	{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore},
+	{id: "TX-7", about: "of concurrent transactions after the same number one wins", needs: needs(events), run: txRace},
+	{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext},
+	{id: "TX-9", about: "when the context ends in fn, all writes are stored or none", needs: needs(events), run: txCancelled},
+	{id: "TX-10", about: "states and offsets are part of the transaction", needs: needs(events, states, offsets), run: txStatesAndOffsets},
+	{id: "TX-12", about: "reads of the outer store with fn's context see the data before the transaction", needs: needs(events, snapshots), run: txReadsOutside},
+	{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn},
+	{id: "TX-14", about: "Close waits for a transaction", needs: needs(events), run: txCloseWaits},
+	{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved},
+	{id: "TX-17", about: "of racing transactions that handle an event once, one is stored", needs: needs(events, offsets), run: txHandlesOnce},
+	{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips},
+	{id: "TX-18", about: "the abilities of the inner store work", run: txAbilities},
+	{id: "TX-19", about: "a transaction that was stored ends with success or ErrUnknown", needs: needs(events, loseAnswer), run: txAnswerLost},
+	{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits},
+}), inTransactions(guardCases))
 
-func transactorCases[T any]() []testCase {
-	return append([]testCase{
-		{id: "TX-1", about: "writes of fn are stored when it returns nil", needs: needs(events), run: txCommits[T]},
-		{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txRollsBack[T]},
-		{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics[T]},
-		{id: "TX-4", about: "a conflict undoes all writes of the transaction", needs: needs(events), run: txConflicts[T]},
-		{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(events), run: txEnds[T]},
-		{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore[T]},
-		{id: "TX-7", about: "of concurrent transactions after the same number one wins", needs: needs(events), run: txRace[T]},
-		{id: "TX-8", about: "with an ended context fn does not run", needs: needs(events), run: txEndedContext[T]},
-		{id: "TX-9", about: "when the context ends in fn, all writes are stored or none", needs: needs(events), run: txCancelled[T]},
-		{id: "TX-10", about: "states and offsets are part of the transaction", needs: needs(events, states, offsets), run: txStatesAndOffsets[T]},
-		{id: "TX-12", about: "reads of the outer store with fn's context see the data before the transaction", needs: needs(events, snapshots), run: txReadsOutside[T]},
-		{id: "TX-13", about: "a call that fails leaves the transaction as it was", needs: needs(events), run: txGoesOn[T]},
-		{id: "TX-14", about: "Close waits for a transaction", needs: needs(events), run: txCloseWaits[T]},
-		{id: "TX-15", about: "the Observer sees the transaction and the calls in it, once each", needs: needs(events, openObserved), run: txObserved[T]},
-		{id: "TX-17", about: "of racing transactions that handle an event once, one is stored", needs: needs(events, offsets), run: txHandlesOnce[T]},
-		{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips[T]},
-		{id: "TX-18", about: "the abilities of the inner store work", run: txAbilities[T]},
-		{id: "TX-19", about: "a transaction that was stored ends with success or ErrUnknown", needs: needs(events, loseAnswer), run: txAnswerLost[T]},
-		{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits[T]},
-	}, guardCases[T]()...)
+// inTransactions adds what all cases of transactions need.
+func inTransactions(cases []testCase) []testCase {
+	for i := range cases {
+		cases[i].needs = append(needs(transacts), cases[i].needs...)
+	}
+	return cases
 }
 
 // inTx runs fn once in a transaction of the store.
-func inTx[T any](ctx context.Context, h *harness, fn func(ctx context.Context, in annals.Store) error) error {
+func (h *harness) inTx(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	h.Helper()
-	s, ok := h.store.(ability.Transactor[T])
-	if !ok {
-		h.Fatalf("store: got a %T, want an annals.Transactor[%T]", h.store, *new(T))
-	}
 	runs := 0
-	err := s.InTx(ctx, func(ctx context.Context, _ T, in annals.Store) error {
+	err := ability.Atomically(ctx, h.store, func(ctx context.Context, in annals.Store) error {
 		if runs++; runs > 1 {
 			return fmt.Errorf("fn runs for the %dth time, want once", runs)
 		}
 		return fn(ctx, in)
 	})
 	if runs > 1 {
-		h.Errorf("InTx: got %d runs of its function, want at most one", runs)
+		h.Errorf("transaction: got %d runs of its function, want at most one", runs)
 	}
 	return err
 }
 
-func txCommits[T any](h *harness) {
+func txCommits(h *harness) {
 	a, b := h.id(), h.id()
 	h.write(a, 0, 2)
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		ra, errA := in.Journal().Append(ctx, h.commit(a, 2, h.batch(2)))
 		rb, errB := in.Journal().Append(ctx, h.commit(b, 0, 1))
 		if ra.SeqNr != annals.SeqNr(2+h.batch(2)) || rb.SeqNr != 1 {
@@ -82,20 +78,20 @@ func txCommits[T any](h *harness) {
 	h.write(b, 1, 1)
 }
 
-func txAnswerLost[T any](h *harness) {
+func txAnswerLost(h *harness) {
 	id := h.id()
 	h.wantTold("transaction", func() error {
-		return inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		return h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			_, err := in.Journal().Append(ctx, h.commit(id, 0, 1))
 			return err
 		})
 	}, func() bool { return h.last(id) > 0 })
 }
 
-func txRollsBack[T any](h *harness) {
+func txRollsBack(h *harness) {
 	id, mine := h.id(), errors.New("mine")
 	h.write(id, 0, 2)
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
 			return err
 		}
@@ -109,11 +105,11 @@ func txRollsBack[T any](h *harness) {
 }
 
 // txSkips skips in a transaction, where the inner store is an ability.Skipper.
-func txSkips[T any](h *harness) {
+func txSkips(h *harness) {
 	id, mine := h.id(), errors.New("mine")
 	for _, c := range []struct{ err, want error }{{mine, mine}, {nil, nil}} {
 		skips := false
-		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			skipper, err := ability.Of[ability.Skipper](in)
 			if skips = err == nil; skips {
 				if err := skipper.SkipTo(ctx, id, 0, 41); err != nil {
@@ -133,13 +129,13 @@ func txSkips[T any](h *harness) {
 	}
 }
 
-func txAbilities[T any](h *harness) {
+func txAbilities(h *harness) {
 	id, supported := h.id(), func(name string, err error) {
 		if errors.Is(err, annals.ErrUnsupported) {
 			h.Errorf("%s in a transaction whose store has the ability: got error %v, want none of this kind", name, err)
 		}
 	}
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		if s, err := ability.Of[ability.Skipper](in); err == nil {
 			supported("skip", s.SkipTo(ctx, id+"-skipped", 0, 7))
 		}
@@ -155,7 +151,7 @@ func txAbilities[T any](h *harness) {
 	h.wantKind(err, nil, "transaction")
 }
 
-func txPanics[T any](h *harness) {
+func txPanics(h *harness) {
 	id := h.id()
 	h.write(id, 0, 2)
 	var err error
@@ -165,7 +161,7 @@ func txPanics[T any](h *harness) {
 				err = fmt.Errorf("panic: %v", r)
 			}
 		}()
-		err = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		err = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
 				return err
 			}
@@ -181,7 +177,7 @@ func txPanics[T any](h *harness) {
 }
 
 // txExits allows that InTx returns an error or does not return.
-func txExits[T any](h *harness) {
+func txExits(h *harness) {
 	id := h.id()
 	h.write(id, 0, 2)
 	ended := make(chan struct{})
@@ -189,7 +185,7 @@ func txExits[T any](h *harness) {
 	go func() {
 		defer close(ended)
 		err = errors.New("did not return")
-		err = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		err = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
 				return err
 			}
@@ -207,10 +203,10 @@ func txExits[T any](h *harness) {
 }
 
 // txConflicts allows that the conflict is found at once or when InTx returns.
-func txConflicts[T any](h *harness) {
+func txConflicts(h *harness) {
 	id, other := h.id(), h.id()
 	h.write(id, 0, 2)
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		if _, err := in.Journal().Append(ctx, h.commit(other, 0, 1)); err != nil {
 			return err
 		}
@@ -223,11 +219,11 @@ func txConflicts[T any](h *harness) {
 	h.wantLast(other, 0)
 }
 
-func txEnds[T any](h *harness) {
+func txEnds(h *harness) {
 	id := h.id()
 	for _, fail := range []bool{false, true} {
 		var ended annals.Store
-		_ = inTx[T](h.ctx, h, func(_ context.Context, in annals.Store) error {
+		_ = h.inTx(h.ctx, func(_ context.Context, in annals.Store) error {
 			ended = in
 			if fail {
 				return errors.New("rolled back")
@@ -247,11 +243,11 @@ func txEnds[T any](h *harness) {
 }
 
 // txCloseWaits lets the function of a transaction wait until Close has begun: then reads of the outer store are ErrClosed.
-func txCloseWaits[T any](h *harness) {
+func txCloseWaits(h *harness) {
 	id := h.id()
 	h.write(id, 0, 1)
 	closed := make(chan error, 1)
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		go func() { closed <- h.store.Close() }()
 		read := error(nil)
 		for began := time.Now(); read == nil && time.Since(began) < stuck; runtime.Gosched() {
@@ -279,12 +275,12 @@ func txCloseWaits[T any](h *harness) {
 	}
 }
 
-func txObserved[T any](h *harness) {
+func txObserved(h *harness) {
 	o, mine := &observer{}, errors.New("mine")
 	h.store = h.openObserved(o)
 	id := h.id()
 	for _, fail := range []error{mine, nil} {
-		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			_, err := in.Journal().Append(ctx, h.commit(id, 0, 1))
 			return errors.Join(err, fail)
 		})
@@ -297,9 +293,9 @@ func txObserved[T any](h *harness) {
 	}
 }
 
-func txOuterStore[T any](h *harness) {
+func txOuterStore(h *harness) {
 	id, outer := h.id(), h.id()
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		_, err := h.journal().Append(ctx, h.commit(outer, 0, 1))
 		h.wantKind(err, annals.ErrInvalid, "append to the outer store with the transaction's context")
 		_, err = in.Journal().Append(ctx, h.commit(id, 0, 1))
@@ -312,11 +308,11 @@ func txOuterStore[T any](h *harness) {
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 1)
 }
 
-func txReadsOutside[T any](h *harness) {
+func txReadsOutside(h *harness) {
 	id := h.id()
 	h.write(id, 0, 2)
 	h.saveSnapshot(snapshotOf(id, 2))
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
 			return err
 		}
@@ -346,10 +342,10 @@ func txReadsOutside[T any](h *harness) {
 // stuck is far more than a call takes that need not wait.
 const stuck = 5 * time.Second
 
-func txGoesOn[T any](h *harness) {
+func txGoesOn(h *harness) {
 	id, other := h.id(), h.id()
 	h.write(id, 0, 1)
-	err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err := in.Journal().LastSeqNr(ended, id)
@@ -373,12 +369,12 @@ func txGoesOn[T any](h *harness) {
 	h.wantReplay(other, 1, annals.MaxSeqNr, 1, 1)
 }
 
-func txRace[T any](h *harness) {
+func txRace(h *harness) {
 	id := h.id()
 	for after := range annals.SeqNr(h.volume(20, 5)) {
 		errs := make([]error, 6)
 		together(len(errs), func(i int) {
-			errs[i] = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+			errs[i] = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 				_, err := in.Journal().Append(ctx, h.commit(id, after, 1))
 				return err
 			})
@@ -398,9 +394,9 @@ func txRace[T any](h *harness) {
 	}
 }
 
-func txEndedContext[T any](h *harness) {
+func txEndedContext(h *harness) {
 	for want, ctx := range h.endedContexts() {
-		err := inTx[T](ctx, h, func(context.Context, annals.Store) error {
+		err := h.inTx(ctx, func(context.Context, annals.Store) error {
 			h.Errorf("transaction with an ended context: got its function run, want not")
 			return nil
 		})
@@ -408,11 +404,11 @@ func txEndedContext[T any](h *harness) {
 	}
 }
 
-func txCancelled[T any](h *harness) {
+func txCancelled(h *harness) {
 	a, b := h.id(), h.id()
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
-	err := inTx[T](ctx, h, func(ctx context.Context, in annals.Store) error {
+	err := h.inTx(ctx, func(ctx context.Context, in annals.Store) error {
 		_, errA := in.Journal().Append(ctx, h.commit(a, 0, 1))
 		_, errB := in.Journal().Append(ctx, h.commit(b, 0, 1))
 		cancel()
@@ -424,10 +420,10 @@ func txCancelled[T any](h *harness) {
 	}
 }
 
-func txStatesAndOffsets[T any](h *harness) {
+func txStatesAndOffsets(h *harness) {
 	id, o, mine := h.id(), offsetAt("Thing|followed", 3, 3), errors.New("mine")
 	for _, fail := range []bool{true, false} {
-		err := inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			_, errState := in.States().Put(ctx, stateWrite(id, 0))
 			errOffset := in.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{o}})
 			if fail {
@@ -449,7 +445,7 @@ func txStatesAndOffsets[T any](h *harness) {
 	}
 }
 
-func txHandlesOnce[T any](h *harness) {
+func txHandlesOnce(h *harness) {
 	const workers = 4
 	event := offsetAt("Thing|followed", 3, 3)
 	errs, ids := make([]error, workers), make([]annals.PersistenceID, workers)
@@ -457,7 +453,7 @@ func txHandlesOnce[T any](h *harness) {
 		ids[i] = h.id()
 	}
 	together(workers, func(i int) {
-		errs[i] = inTx[T](h.ctx, h, func(ctx context.Context, in annals.Store) error {
+		errs[i] = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
 			_, err := in.Journal().Append(ctx, h.commit(ids[i], 0, 1)) // what the handler writes
 			return errors.Join(err, in.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{event}, Once: true}))
 		})

@@ -54,7 +54,6 @@ func TestWithoutFaults(t *testing.T) {
 		})
 	}}
 	storetest.Run(t, c)
-	storetest.RunTransactor[memstore.Tx](t, c)
 }
 
 // Around fails a call before and after it is made, and within a sequence, and changes what a call gets and returns.
