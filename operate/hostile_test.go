@@ -42,9 +42,9 @@ func TestHostileTexts(t *testing.T) {
 		}
 		args = append(args, []string{"show", string(id)}, []string{"show", string(id), "--raw"}, []string{"show", string(id), "--at", "1"}, []string{"show", "x" + text},
 			[]string{"show", string(id), "--at", "2", "--try", text}, []string{"projection", "status", text}, []string{"projection", "reset", text},
-			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"verify", "--type", text}, []string{"forget", string(id)}, []string{"prune", string(id), "--projection", text})
+			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"verify", "--type", text}, []string{"stats", string(id)}, []string{"top", "--by", text}, []string{"top", "--since", text}, []string{"forget", string(id)}, []string{"prune", string(id), "--projection", text})
 	}
-	args = append(args, []string{"ids"}, []string{"tail"}, []string{"verify"}, []string{"prune", "--type", "Meter"})
+	args = append(args, []string{"ids"}, []string{"tail"}, []string{"stats"}, []string{"top"}, []string{"top", "--by", "rate"}, []string{"verify"}, []string{"prune", "--type", "Meter"})
 	for _, a := range args {
 		for _, flags := range [][]string{nil, {"--json"}} {
 			o := run(t, config(s), append(flags, a...)...)
@@ -77,7 +77,7 @@ func TestLongTexts(t *testing.T) {
 	if _, err := s.Journal().Append(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"show", string(c.ID)}, {"tail"}, {"show", string(c.ID), "--raw"}, {"ids"}} {
+	for _, args := range [][]string{{"show", string(c.ID)}, {"tail"}, {"show", string(c.ID), "--raw"}, {"ids"}, {"stats"}, {"top"}} {
 		if o := run(t, config(s), args...); o.status != 0 || len(o.text) > 8000 {
 			t.Errorf("%s prints %d bytes: %+v", args[0], len(o.text), o.errors)
 		}

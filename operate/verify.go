@@ -174,22 +174,23 @@ func listed(ids []string) iter.Seq2[annals.PersistenceID, error] {
 	}
 }
 
-// limited yields ids, at most perSecond in a second if that is not 0. It ends with ctx.
-func limited(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error], perSecond int) iter.Seq2[annals.PersistenceID, error] {
+// limited yields what items does, at most perSecond in a second if that is not 0. It ends with ctx.
+func limited[T any](ctx context.Context, items iter.Seq2[T, error], perSecond int) iter.Seq2[T, error] {
 	if perSecond == 0 {
-		return ids
+		return items
 	}
-	return func(yield func(annals.PersistenceID, error) bool) {
+	return func(yield func(T, error) bool) {
 		ticks := time.NewTicker(max(time.Second/time.Duration(perSecond), 1))
 		defer ticks.Stop()
-		for id, err := range ids {
-			if !yield(id, err) || err != nil {
+		for item, err := range items {
+			if !yield(item, err) || err != nil {
 				return
 			}
 			select {
 			case <-ticks.C:
 			case <-ctx.Done():
-				yield("", ctx.Err())
+				var none T
+				yield(none, ctx.Err())
 				return
 			}
 		}

@@ -1,0 +1,250 @@
+package operate_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/dynamostore"
+	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
+	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/annals-go/annals/internal/servers/dynamo"
+	"github.com/annals-go/annals/memstore"
+)
+
+// data decodes the data of an output.
+func data[T any](t *testing.T, o output) (v T) {
+	t.Helper()
+	e, _ := parsed(t, o)
+	if e.Data == nil {
+		t.Fatal(o.text)
+	}
+	if err := json.Unmarshal(*e.Data, &v); err != nil {
+		t.Fatal(err, o.text)
+	}
+	return v
+}
+
+type statistics struct {
+	Entities, Events, States int
+	Bytes                    int64
+	More, Complete           bool
+	Types                    []struct {
+		Type                     string
+		Entities, Events, States int
+		Bytes                    int64
+	}
+	Payloads []struct {
+		Serializer            int
+		Manifest              string
+		State                 bool
+		Count, Bytes, Largest int
+	}
+	Slice      struct{ Slice, Events int }
+	WriteUnits *struct {
+		Events      int
+		PerThousand float64
+	}
+}
+
+type ranked struct {
+	Entities, Events int
+	Bytes            int64
+	Complete         bool
+	Top              []struct {
+		ID               string
+		Events, Bytes    int
+		Share, PerSecond float64
+	}
+	Slice struct{ Slice, Events int }
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 12) // {"n":1} … {"n":12}: 7 bytes each, 8 from 10 on
+	metered(t, s, "b", 1)
+	limited(t, s, "c") // {"sum":7}: 9 bytes
+	c := config(s)
+	v := data[statistics](t, run(t, c, "stats", "--json"))
+	if v.Entities != 3 || v.Events != 13 || v.States != 1 || v.Bytes != 12*7+3+7+9 || !v.Complete || v.More || v.WriteUnits != nil {
+		t.Errorf("%+v", v)
+	}
+	if len(v.Types) != 2 || v.Types[0].Type != "Meter" || v.Types[0].Entities != 2 || v.Types[0].Bytes != 12*7+3+7 || v.Types[1].Type != "Limit" || v.Types[1].States != 1 {
+		t.Errorf("%+v", v.Types)
+	}
+	if len(v.Payloads) != 2 || v.Payloads[0].Manifest != "added" || v.Payloads[0].Count != 13 || v.Payloads[0].Largest != 8 || !v.Payloads[1].State || v.Payloads[1].Manifest != "total" {
+		t.Errorf("%+v", v.Payloads)
+	}
+	if want := meter.ID("a").Slice(); v.Slice.Slice != want || v.Slice.Events != 12 {
+		t.Errorf("the hottest slice is %+v, want %d", v.Slice, want)
+	}
+	if v := data[statistics](t, run(t, c, "stats", "--json", "--limit", "2")); v.Entities != 2 || v.Complete || !v.More {
+		t.Errorf("two entities: %+v", v)
+	}
+	if v := data[statistics](t, run(t, c, "stats", "--json", "Meter|b", "Limit|c", "Meter|none")); v.Entities != 3 || v.Events != 1 || v.States != 1 {
+		t.Errorf("entities that are named: %+v", v)
+	}
+	if v := data[statistics](t, run(t, c, "stats", "--json", "--since", "1h", "--type", "Meter")); v.Entities != 2 || v.Events != 13 || v.States != 0 {
+		t.Errorf("events of the last hour: %+v", v)
+	}
+	if v := data[statistics](t, run(t, c, "stats", "--json", "--since", "1h", "--limit", "5")); v.Events != 5 || v.Complete || !v.More {
+		t.Errorf("five events: %+v", v)
+	}
+}
+
+func TestTop(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "busy", 5)
+	metered(t, s, "b", 1)
+	p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "added", Data: []byte(`{"n":1,"x":"` + strings.Repeat("x", 1000) + `"}`)}
+	old := annals.NewEvent{Payload: p, Time: time.Now().Add(-2 * time.Hour)}
+	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: meter.ID("large"), Events: []annals.NewEvent{old, old}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args     string
+		first    string
+		events   int
+		entities int
+	}{
+		{"--by bytes", "Meter|large", 2, 3},
+		{"", "Meter|large", 2, 3},
+		{"--by events", "Meter|busy", 5, 3},
+		{"--by rate", "Meter|busy", 5, 2},
+		{"--by rate --since 3h --type Meter", "Meter|busy", 5, 3},
+		{"--by bytes --since 3h", "Meter|large", 2, 3},
+		{"--limit 1", "Meter|large", 2, 3},
+		{"--rate 1000000", "Meter|large", 2, 3},
+		{"Meter|b Meter|b", "Meter|b", 1, 1},
+	} {
+		v := data[ranked](t, run(t, config(s), append([]string{"top", "--json"}, strings.Fields(c.args)...)...))
+		if len(v.Top) == 0 || v.Top[0].ID != c.first || v.Top[0].Events != c.events || v.Entities != c.entities || !v.Complete {
+			t.Errorf("top %s: %+v", c.args, v)
+		}
+		if timed := strings.Contains(c.args, "--since") || strings.Contains(c.args, "--by rate"); timed != (v.Top[0].PerSecond > 0) {
+			t.Errorf("top %s: %+v", c.args, v)
+		}
+		if strings.Contains(c.args, "--limit") && len(v.Top) != 1 {
+			t.Errorf("top %s shows %d", c.args, len(v.Top))
+		}
+	}
+}
+
+// An interrupt shows what was counted so far.
+func TestTopInterrupted(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	for i := range 20 {
+		metered(t, s, fmt.Sprint(i), 1)
+	}
+	for _, command := range []string{"top", "stats"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		broken := &cut{Store: s, after: 10, end: cancel}
+		o := runWith(ctx, config(broken), "--store", "mem:", command, "--json")
+		if v := data[ranked](t, o); o.status != 2 || v.Entities != 10 || v.Complete {
+			t.Errorf("%s: %+v", command, o)
+		}
+	}
+}
+
+// cut is a store whose user interrupts the command after some replays.
+type cut struct {
+	annals.Store
+	after int
+	end   func()
+}
+
+func (c *cut) Journal() annals.Journal { return cutJournal{c.Store.Journal(), c} }
+
+type cutJournal struct {
+	annals.Journal
+	c *cut
+}
+
+func (j cutJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if j.c.after--; j.c.after < 0 {
+		j.c.end()
+	}
+	return j.Journal.Replay(ctx, id, from, to)
+}
+
+// units is an Observer that adds up the write units of appends.
+type units struct {
+	mu  sync.Mutex
+	sum float64
+}
+
+func (u *units) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
+
+func (u *units) End(_ context.Context, c annals.Call, r annals.Result) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if c.Op == "append" {
+		u.sum += r.WriteUnits
+	}
+}
+
+// The write units of stats are those that the service counted for the same events.
+func TestWriteUnits(t *testing.T) {
+	t.Parallel()
+	client, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Region: "us-east-1", Endpoint: dynamo.Endpoint(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := "units" + rand.Text()
+	for name, layout := range map[string]dynamostore.Layout{
+		"commit": commit.Layout{Table: own, Index: "slices"},
+		"esa":    esa.Layout{Shards: 8, Format: esa.Plain(), Journal: esa.Journal{Table: own + "j"}, Snapshot: esa.Snapshot{Table: own + "s"}},
+		"j5ik2o": j5ik2o.Layout{ShardCount: 1 << 40, Journal: j5ik2o.Journal{Table: own + "5"}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := &units{}
+			s, err := dynamostore.Open(t.Context(), client, layout, dynamostore.Options{CreateTables: true, Observer: seen})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			events := 0
+			args := []string{"stats", "--json"}
+			for entity := range 4 {
+				id := meter.ID(fmt.Sprint(entity))
+				args = append(args, string(id))
+				after := annals.SeqNr(0)
+				for n := range 6 {
+					c := annals.Commit{ID: id, After: after}
+					for range 1 + n%3 {
+						p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "added", Data: []byte(`{"n":1,"x":"` + strings.Repeat("x", 500*(entity+n)) + `"}`)}
+						c.Events = append(c.Events, annals.NewEvent{Payload: p})
+					}
+					if after == 0 && s.Capabilities().Limits.FirstSnapshot {
+						c.Snapshot = &annals.Snapshot{ID: id, SeqNr: 1, Payload: annals.Payload{SerializerID: 1}}
+					}
+					r, err := s.Journal().Append(t.Context(), c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					after, events = r.SeqNr, events+len(c.Events)
+				}
+			}
+			v := data[statistics](t, run(t, config(s), args...))
+			want := 1000 * seen.sum / float64(events)
+			// With an index the first append has also written the entity type, once.
+			if v.WriteUnits == nil || v.WriteUnits.Events != events || math.Abs(v.WriteUnits.PerThousand-want) > 1000/float64(events)+0.001 || name != "commit" && math.Abs(v.WriteUnits.PerThousand-want) > 0.001 {
+				t.Errorf("stats says %+v, the service counted %v for 1000 of %d events", v.WriteUnits, want, events)
+			}
+		})
+	}
+}
