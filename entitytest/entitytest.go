@@ -25,8 +25,10 @@ type Case[C, E, S, R any] struct {
 	states   codec.Codec[S]
 	metadata codec.Codec[any]
 	decide   func(s S, c C) ([]E, error)
-	apply    func(k *Case[C, E, S, R], e E) // stores e
-	reply    func(s S, c C, done []E) R     // nil: the zero R
+	apply    func(k *Case[C, E, S, R], e E)                    // stores e
+	stored   func(k *Case[C, E, S, R], p annals.Payload) error // applies what a store has
+	restore  func(s S) S                                       // a state that was decoded
+	reply    func(s S, c C, done []E) R                        // nil: the zero R
 	same     func(a, b E) bool
 	show     func(e E) any // for messages
 
@@ -53,6 +55,21 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 	if b.Init != nil {
 		k.state = b.Init(id)
 	}
+	k.restore = restoring(b.Restore, id)
+	evolve := func(k *Case[C, E, S, R], e E) {
+		if b.EvolveStored != nil {
+			k.state = b.EvolveStored(k.state, e, k.info)
+		} else {
+			k.state = b.Evolve(k.state, e)
+		}
+	}
+	k.stored = func(k *Case[C, E, S, R], p annals.Payload) error {
+		e, err := b.Events.Decode(p)
+		if err == nil {
+			evolve(k, e)
+		}
+		return err
+	}
 	k.same = func(x, y E) bool { return same(b.Events, x, y) }
 	k.apply = func(k *Case[C, E, S, R], e E) {
 		t.Helper()
@@ -60,13 +77,19 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 			_ = b.Tags(e) // must not panic for any event
 		}
 		k.info.SeqNr++
-		if e = throughCodec(t, b.Events, e); b.EvolveStored != nil {
-			k.state = b.EvolveStored(k.state, e, k.info)
-		} else {
-			k.state = b.Evolve(k.state, e)
-		}
+		evolve(k, throughCodec(t, b.Events, e))
 	}
 	return k
+}
+
+// restoring is what a host does with a state that was decoded.
+func restoring[S any](restore func(id string, s S) S, id string) func(S) S {
+	return func(s S) S {
+		if restore != nil {
+			s = restore(id, s)
+		}
+		return s
+	}
 }
 
 // StoredAt sets the time at which what follows is stored, for EvolveStored and Stored: the zero time before the first call of StoredAt.

@@ -134,6 +134,35 @@ func TestInfo(t *testing.T) {
 		When("c").Reply(change{4, noon, "ann"})
 }
 
+// encoded is v as a store has it.
+func encoded[T any](t *testing.T, c codec.Codec[T], v T) annals.Payload {
+	t.Helper()
+	p, err := c.Encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A stored history is decoded, begins with its snapshot, has its own numbers, times and metadata, and leads to its state.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	said, changes := encoded(t, codec.JSON[string]("said"), "x"), codec.JSON[change]("Audited")
+	entitytest.New(t, audited, "1").Stored(entitytest.History{
+		Snapshot: &annals.Snapshot{SeqNr: 4, Payload: encoded(t, changes, change{N: 4, User: "eve"})},
+		Events:   []annals.Event{{SeqNr: 5, Time: noon, Payload: said}, {SeqNr: 7, Time: noon, Payload: said, Metadata: encoded(t, users, "ann")}},
+		State:    encoded(t, changes, change{7, noon, "ann"}),
+	}).When("b").Reply(change{9, noon, "ann"})
+	entitytest.New(t, cart, "1").
+		Stored(entitytest.History{Events: []annals.Event{{SeqNr: 1, Payload: encoded(t, cart.Events, "apple")}}, State: encoded(t, codec.JSON[map[string]int]("Cart"), map[string]int{"apple": 1})}).
+		When("apple").Reply(2)
+	entitytest.NewState(t, auditedState, "1").Stored(entitytest.History{
+		Events: []annals.Event{{SeqNr: 3, Time: noon, Payload: encoded(t, changes, change{}), Metadata: encoded(t, users, "ann")}},
+		State:  encoded(t, changes, change{3, noon, "ann"}),
+	}).When("b").Reply(change{4, noon, "ann"})
+}
+
 // failing is a testing.TB that records a failure instead of reporting it.
 type failing struct {
 	testing.TB
@@ -158,7 +187,21 @@ func TestUnmetDemandsFail(t *testing.T) {
 	unreadable.Events = codec.Of(31, "added", func(string) ([]byte, error) { return nil, nil }, func([]byte) (string, error) { return "", errOther })
 	faulty := cart
 	faulty.Type = ""
+	apple := []annals.Event{{SeqNr: 1, Payload: encoded(t, cart.Events, "apple"), Metadata: annals.Payload{SerializerID: 9}}}
+	states := codec.JSON[map[string]int]("Cart")
 	for want, scenario := range map[string]func(t testing.TB){
+		"state: got map[apple:1], want map[apple:2]": func(tb testing.TB) {
+			entitytest.New(tb, cart, "1").Stored(entitytest.History{Events: apple, State: encoded(t, states, map[string]int{"apple": 2})})
+		},
+		"event 1 of manifest \"added\" cannot be decoded": func(t testing.TB) {
+			entitytest.New(t, unreadable, "1").Stored(entitytest.History{Events: apple})
+		},
+		"event 1: the metadata cannot be decoded": func(t testing.TB) {
+			entitytest.New(t, audited, "1").Stored(entitytest.History{Events: apple})
+		},
+		"a state of manifest \"other\" cannot be decoded": func(t testing.TB) {
+			entitytest.New(t, cart, "1").Stored(entitytest.History{Snapshot: &annals.Snapshot{SeqNr: 1, Payload: annals.Payload{SerializerID: 31, Manifest: "other"}}})
+		},
 		"Metadata is nil":                        func(t testing.TB) { entitytest.New(t, cart, "1").Metadata("ann") },
 		"is not in the union":                    func(t testing.TB) { entitytest.New(t, audited, "1").Metadata(1) },
 		"Type":                                   func(t testing.TB) { entitytest.New(t, faulty, "1") },

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/host"
@@ -26,6 +27,20 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 		return s
 	}
 	k.state = first()
+	k.restore = restoring(b.Restore, id)
+	read := func(k *Case[C, behavior.Effect[S], S, R], s S) {
+		if s = k.restore(s); b.Stored != nil {
+			s = b.Stored(s, k.info)
+		}
+		k.state = s
+	}
+	k.stored = func(k *Case[C, behavior.Effect[S], S, R], p annals.Payload) error {
+		s, err := b.States.Decode(p)
+		if err == nil {
+			read(k, s)
+		}
+		return err
+	}
 	k.decide = func(s S, c C) ([]behavior.Effect[S], error) {
 		e, err := b.Decide(s, c)
 		if _, saves, deletes := e.Outcome(); !saves && !deletes {
@@ -41,14 +56,8 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 			if b.Tags != nil {
 				_ = b.Tags(next) // must not panic for any state
 			}
-			next = throughCodec(t, b.States, next)
-			if b.Restore != nil {
-				next = b.Restore(id, next)
-			}
-			if k.info.SeqNr++; b.Stored != nil {
-				next = b.Stored(next, k.info)
-			}
-			k.state = next
+			k.info.SeqNr++
+			read(k, throughCodec(t, b.States, next))
 		case deletes:
 			k.info.SeqNr++
 			k.state = first()

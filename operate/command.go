@@ -57,7 +57,7 @@ func Command(c Config) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: read, Title: "What is stored:"}, &cobra.Group{ID: check, Title: "Projections and checks:"},
 		&cobra.Group{ID: remove, Title: "Delete; a dry run without --yes:"})
 	for group, commands := range map[string][]*cobra.Command{
-		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand()},
+		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.testCommand()},
 		check:  {o.projectionCommand(), o.verifyCommand()},
 		remove: {o.forgetCommand(), o.pruneCommand()},
 	} {

@@ -22,6 +22,8 @@ import (
 // Entity is a behavior of the program. Sourced and Durable make one.
 type Entity interface {
 	entityType() string
+	// types are those of commands, events and states.
+	types() []reflect.Type
 	kind() string // "event-sourced" or "durable state"
 	// named returns the id that the program has for pid, and false when pid is not of this behavior.
 	named(pid annals.PersistenceID) (string, bool)
@@ -33,6 +35,9 @@ type Entity interface {
 	// try is what Decide answers to a command at a moment.
 	try(ctx context.Context, s annals.Store, id string, m moment, command string) (tried, error)
 }
+
+// durableKind is the kind of entities with a durable state.
+const durableKind = "durable state"
 
 // moment is one in the history of an entity: the newest when it is zero.
 type moment struct {
@@ -197,6 +202,10 @@ type sourced[C, E, S, R any] struct {
 
 func (e *sourced[C, E, S, R]) kind() string { return "event-sourced" }
 
+func (e *sourced[C, E, S, R]) types() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[C](), reflect.TypeFor[E](), reflect.TypeFor[S]()}
+}
+
 func (e *sourced[C, E, S, R]) event(p annals.Payload) (any, error) { return e.b.Events.Decode(p) }
 
 func (e *sourced[C, E, S, R]) try(ctx context.Context, s annals.Store, id string, m moment, command string) (t tried, err error) {
@@ -230,7 +239,11 @@ type durable[C, S, R any] struct {
 	b behavior.DurableState[C, S, R]
 }
 
-func (e *durable[C, S, R]) kind() string { return "durable state" }
+func (e *durable[C, S, R]) kind() string { return durableKind }
+
+func (e *durable[C, S, R]) types() []reflect.Type {
+	return []reflect.Type{reflect.TypeFor[C](), reflect.TypeFor[S]()}
+}
 
 func (e *durable[C, S, R]) event(annals.Payload) (any, error) {
 	return nil, errors.New("a durable state has no events of its own")

@@ -232,8 +232,7 @@ func (w *showing) moment(m moment, diff bool, try string) error {
 		w.view = v
 		return nil
 	case !known:
-		return &failure{storeFails, diagnostic{Code: "unsupported", Message: "this program does not know the behavior of the entity: its states and decisions need the program that has it",
-			Next: w.next("show", string(w.id))}}
+		return w.noBehavior(w.id)
 	}
 	if err := w.then(v, m, diff); err != nil {
 		return err

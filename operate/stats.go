@@ -300,7 +300,7 @@ func (x *sample) add(ctx context.Context, e annals.Event) error {
 }
 
 // together reports whether b was stored with a, the event before it. The writer of a plugin's events is the same for many commits, so their time must be, too:
-// where the store keeps no times, each event counts as a commit.
+// where the store keeps no times, each event counts as a commit. Where it keeps no writers, commits of one millisecond can count as one.
 func together(a, b annals.Event) bool {
 	return a.ID == b.ID && a.SeqNr+1 == b.SeqNr && a.WriteID == b.WriteID && !a.Time.IsZero() && a.Time.Equal(b.Time)
 }

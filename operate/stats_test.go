@@ -206,7 +206,7 @@ func TestWriteUnits(t *testing.T) {
 	own := "units" + rand.Text()
 	for name, layout := range map[string]dynamostore.Layout{
 		"commit": commit.Layout{Table: own, Index: "slices"},
-		"esa":    esa.Layout{Shards: 8, Format: esa.Plain(), Journal: esa.Journal{Table: own + "j"}, Snapshot: esa.Snapshot{Table: own + "s"}},
+		"esa":    esa.Layout{Shards: 8, WriteIDs: true, Format: esa.Plain(), Journal: esa.Journal{Table: own + "j"}, Snapshot: esa.Snapshot{Table: own + "s"}},
 		"j5ik2o": j5ik2o.Layout{ShardCount: 1 << 40, Journal: j5ik2o.Journal{Table: own + "5"}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,6 +56,7 @@ func TestStores(t *testing.T) {
 				"projection status p":                caps.States,
 				"projection parked p":                caps.States,
 				"projection pause p":                 caps.States,
+				"test Meter|a --to 2":                true,
 				"stats Meter|a":                      true,
 				"stats":                              caps.IDQueries,
 				"stats --since 1h":                   caps.EventQueries,
