@@ -84,9 +84,9 @@ func (l legacy) delete(permanent bool, numbers ...annals.SeqNr) {
 	l.must(akka0.Delete(l.Context(), l.s, l.id, permanent, numbers...))
 }
 
-func (l legacy) confirm(confirmations ...akka0.Confirmation) {
+func (l legacy) confirm(channels map[annals.SeqNr][]string) {
 	l.Helper()
-	l.must(akka0.Confirm(l.Context(), l.s, l.id, confirmations...))
+	l.must(akka0.Confirm(l.Context(), l.s, l.id, channels))
 }
 
 // fill appends the events after … last in commits of 50.
@@ -146,17 +146,17 @@ func TestLegacyJournal(t *testing.T) {
 			l.messages(`["4" "5"]`)
 		},
 		"L-15 confirmations": func(l legacy) {
-			l.confirm(akka0.Confirmation{SeqNr: 3, Channel: "c1"})
-			l.confirm(akka0.Confirmation{SeqNr: 3, Channel: "c2"})
+			l.confirm(map[annals.SeqNr][]string{3: {"c1"}})
+			l.confirm(map[annals.SeqNr][]string{3: {"c2"}})
 			l.messages(`["1" "2" "3 c1 c2" "4" "5"]`)
 		},
 		"L-17 confirmation of no event": func(l legacy) {
 			l.delete(true, 3)
-			l.confirm(akka0.Confirmation{SeqNr: 3, Channel: "c1"})
+			l.confirm(map[annals.SeqNr][]string{3: {"c1"}})
 			l.messages(`["1" "2" "4" "5"]`)
 		},
 		"confirmations of several events": func(l legacy) {
-			l.confirm(akka0.Confirmation{SeqNr: 2, Channel: "c1"}, akka0.Confirmation{SeqNr: 4, Channel: "c2"})
+			l.confirm(map[annals.SeqNr][]string{2: {"c1"}, 4: {"c2"}})
 			l.messages(`["1" "2 c1" "3" "4 c2" "5"]`)
 		},
 		"the event at to is missing": func(l legacy) { l.delete(true, 3); l.replay(1, 3, -1, "[1 2]") },
@@ -240,7 +240,7 @@ func TestAkka0Costs(t *testing.T) {
 	_, err = s.Recover(t.Context(), l.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	l.must(err)
 	cost("recovery of 250 events", 14, 1252, 0)
-	l.confirm(akka0.Confirmation{SeqNr: 2, Channel: "c"}, akka0.Confirmation{SeqNr: 2, Channel: "d"})
+	l.confirm(map[annals.SeqNr][]string{2: {"c", "d"}})
 	cost("two confirmations of one event", 1, 0, 1)
 	l.delete(false, 3)
 	cost("mark of one event", 3, 1, 2)

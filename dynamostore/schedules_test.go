@@ -75,7 +75,7 @@ func scheduled() map[string]plan.Layout {
 				l.Shards = 3
 			}
 			change(&l)
-			if l.Peer == esa.Rust5 && (l.Format != nil || l.BareAID || l.Keys.SortKey != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
+			if l.Peer == esa.Rust5 && (l.Format.Event != nil || l.BareAID || l.Keys.SortKey != nil || l.Types != nil) || l.Peer == esa.Seed && l.Snapshot.Keep > 0 {
 				continue // the tables of these libraries have no such settings
 			}
 			layouts["esa, "+peer+option] = l

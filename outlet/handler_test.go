@@ -52,7 +52,7 @@ func (b *broker) published(t *testing.T, topic string) (events []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.messages[topic] {
-		events = append(events, m.Metadata.Get(outlet.HeaderPersistenceID)+" "+m.Metadata.Get(outlet.HeaderSequenceNumber))
+		events = append(events, m.Metadata.Get("persistence_id")+" "+m.Metadata.Get("sequence_number"))
 	}
 	return events
 }
@@ -114,7 +114,7 @@ func TestOrderOfAnEntity(t *testing.T) {
 		failing := random.IntN(len(group) + 1) // len(group): none
 		published := map[string]annals.SeqNr{}
 		b := broker{fail: func(m *message.Message) error {
-			id, number := m.Metadata.Get(outlet.HeaderPersistenceID), m.Metadata.Get(outlet.HeaderSequenceNumber)
+			id, number := m.Metadata.Get("persistence_id"), m.Metadata.Get("sequence_number")
 			if failing < len(group) && id == string(group[failing].ID) && number == fmt.Sprint(group[failing].SeqNr) {
 				return errors.New("refused")
 			}
@@ -181,14 +181,14 @@ func TestEdit(t *testing.T) {
 		}
 		m.Payload = []byte("edited")
 		m.Metadata.Set("correlation_id", "c-1")
-		m.Metadata.Set(outlet.HeaderContentType, "text/plain")
+		m.Metadata.Set("content_type", "text/plain")
 		return nil
 	}})
 	if err := publish(t.Context(), []projection.Envelope[annals.Payload]{envelope("Order|1", 1, "orders")}); err != nil {
 		t.Fatal(err)
 	}
 	m := b.messages["orders"][0]
-	if string(m.Payload) != "edited" || m.Metadata.Get("correlation_id") != "c-1" || m.Metadata.Get(outlet.HeaderContentType) != "text/plain" || m.Metadata.Get(outlet.HeaderSequenceNumber) != "1" {
+	if string(m.Payload) != "edited" || m.Metadata.Get("correlation_id") != "c-1" || m.Metadata.Get("content_type") != "text/plain" || m.Metadata.Get("sequence_number") != "1" {
 		t.Errorf("message %s with headers %v", m.Payload, m.Metadata)
 	}
 	err := publish(t.Context(), []projection.Envelope[annals.Payload]{envelope("Order|1", 1, "orders"), envelope("Order|1", 2, "orders")})

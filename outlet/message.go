@@ -17,14 +17,14 @@ import (
 
 // Headers of a message, in its Metadata. A header that would be empty is left out.
 const (
-	HeaderPersistenceID   = "persistence_id"   // also the ordering key
-	HeaderSequenceNumber  = "sequence_number"  // decimal
-	HeaderTime            = "time"             // when the event was stored: RFC 3339, UTC, with microseconds
-	HeaderTags            = "tags"             // JSON array of strings
-	HeaderSerializerID    = "serializer_id"    // decimal: the format of the payload
-	HeaderManifest        = "manifest"         // the type of the payload and its version
-	HeaderContentType     = "content_type"     // of the payloads of package codec
-	HeaderContentEncoding = "content_encoding" // "gzip" for JSON and CBOR that Jackson has compressed
+	headerPersistenceID   = "persistence_id"   // also the ordering key
+	headerSequenceNumber  = "sequence_number"  // decimal
+	headerTime            = "time"             // when the event was stored: RFC 3339, UTC, with microseconds
+	headerTags            = "tags"             // JSON array of strings
+	headerSerializerID    = "serializer_id"    // decimal: the format of the payload
+	headerManifest        = "manifest"         // the type of the payload and its version
+	headerContentType     = "content_type"     // of the payloads of package codec
+	headerContentEncoding = "content_encoding" // "gzip" for JSON and CBOR that Jackson has compressed
 )
 
 // The serializer ids of cborcodec and protocodec, whose libraries a program need not link.
@@ -51,19 +51,19 @@ func newMessage(ctx context.Context, e annals.Event) *message.Message {
 			m.Metadata.Set(header, value)
 		}
 	}
-	set(HeaderPersistenceID, string(e.ID))
-	set(HeaderSequenceNumber, strconv.FormatInt(int64(e.SeqNr), 10))
-	set(HeaderTime, e.Time.UTC().Format(timeFormat))
+	set(headerPersistenceID, string(e.ID))
+	set(headerSequenceNumber, strconv.FormatInt(int64(e.SeqNr), 10))
+	set(headerTime, e.Time.UTC().Format(timeFormat))
 	if len(e.Tags) > 0 {
 		tags, _ := json.Marshal(e.Tags) // strings do not fail
-		set(HeaderTags, string(tags))
+		set(headerTags, string(tags))
 	}
-	set(HeaderSerializerID, strconv.FormatInt(int64(e.SerializerID), 10))
-	set(HeaderManifest, e.Manifest)
-	set(HeaderContentType, contentTypes[e.SerializerID])
+	set(headerSerializerID, strconv.FormatInt(int64(e.SerializerID), 10))
+	set(headerManifest, e.Manifest)
+	set(headerContentType, contentTypes[e.SerializerID])
 	jackson := e.SerializerID == codec.JSONSerializer || e.SerializerID == cborSerializer
 	if jackson && bytes.HasPrefix(e.Data, []byte{0x1f, 0x8b}) { // neither JSON nor CBOR begins like gzip
-		set(HeaderContentEncoding, "gzip")
+		set(headerContentEncoding, "gzip")
 	}
 	return m
 }
@@ -81,37 +81,37 @@ func messageID(o annals.Offset) string {
 // Watermill's publishers with partitions or ordering keys want, for example kafka.NewWithPartitioningMarshaler and
 // googlecloud.NewOrderingMarshaler. The error is annals.ErrInvalid for a message without the header.
 func OrderingKey(_ string, m *message.Message) (string, error) {
-	if key := m.Metadata.Get(HeaderPersistenceID); key != "" {
+	if key := m.Metadata.Get(headerPersistenceID); key != "" {
 		return key, nil
 	}
-	return "", invalid(m, HeaderPersistenceID, nil)
+	return "", invalid(m, headerPersistenceID, nil)
 }
 
 // Event returns the event that m was made of, for a consumer in Go: decode its Payload with the codec of the events. Metadata, Adapter
 // and WriteID are not in a message. The error is annals.ErrInvalid when a header is missing or wrong.
 func Event(m *message.Message) (annals.Event, error) {
-	e := annals.Event{ID: annals.PersistenceID(m.Metadata.Get(HeaderPersistenceID))}
-	e.Data, e.Manifest = m.Payload, m.Metadata.Get(HeaderManifest)
-	number, err := strconv.ParseInt(m.Metadata.Get(HeaderSequenceNumber), 10, 64)
+	e := annals.Event{ID: annals.PersistenceID(m.Metadata.Get(headerPersistenceID))}
+	e.Data, e.Manifest = m.Payload, m.Metadata.Get(headerManifest)
+	number, err := strconv.ParseInt(m.Metadata.Get(headerSequenceNumber), 10, 64)
 	if err != nil {
-		return annals.Event{}, invalid(m, HeaderSequenceNumber, err)
+		return annals.Event{}, invalid(m, headerSequenceNumber, err)
 	}
 	e.SeqNr = annals.SeqNr(number)
-	if e.Time, err = time.Parse(timeFormat, m.Metadata.Get(HeaderTime)); err != nil {
-		return annals.Event{}, invalid(m, HeaderTime, err)
+	if e.Time, err = time.Parse(timeFormat, m.Metadata.Get(headerTime)); err != nil {
+		return annals.Event{}, invalid(m, headerTime, err)
 	}
-	serializer, err := strconv.ParseInt(m.Metadata.Get(HeaderSerializerID), 10, 32)
+	serializer, err := strconv.ParseInt(m.Metadata.Get(headerSerializerID), 10, 32)
 	if err != nil {
-		return annals.Event{}, invalid(m, HeaderSerializerID, err)
+		return annals.Event{}, invalid(m, headerSerializerID, err)
 	}
 	e.SerializerID = int32(serializer)
-	if tags := m.Metadata.Get(HeaderTags); tags != "" {
+	if tags := m.Metadata.Get(headerTags); tags != "" {
 		if err := json.Unmarshal([]byte(tags), &e.Tags); err != nil {
-			return annals.Event{}, invalid(m, HeaderTags, err)
+			return annals.Event{}, invalid(m, headerTags, err)
 		}
 	}
 	if e.ID == "" {
-		return annals.Event{}, invalid(m, HeaderPersistenceID, nil)
+		return annals.Event{}, invalid(m, headerPersistenceID, nil)
 	}
 	return e, nil
 }

@@ -99,7 +99,7 @@ func TestContentTypes(t *testing.T) {
 		{annals.Payload{SerializerID: 41, Data: zipped}, "", ""},
 	} {
 		m := messageOf(t, annals.Event{ID: "x", SeqNr: 1, Time: placed.Time, Payload: c.payload})
-		if kind, encoding := m.Metadata.Get(outlet.HeaderContentType), m.Metadata.Get(outlet.HeaderContentEncoding); kind != c.kind || encoding != c.encoding {
+		if kind, encoding := m.Metadata.Get("content_type"), m.Metadata.Get("content_encoding"); kind != c.kind || encoding != c.encoding {
 			t.Errorf("serializer %d, data %x: %q %q, want %q %q", c.payload.SerializerID, c.payload.Data, kind, encoding, c.kind, c.encoding)
 		}
 	}
@@ -123,19 +123,19 @@ func TestEvent(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, placed) {
 		t.Errorf("%+v, %v, want %+v", got, err, placed)
 	}
-	for _, header := range []string{outlet.HeaderPersistenceID, outlet.HeaderSequenceNumber, outlet.HeaderTime, outlet.HeaderSerializerID} {
+	for _, header := range []string{"persistence_id", "sequence_number", "time", "serializer_id"} {
 		m := messageOf(t, placed)
 		delete(m.Metadata, header)
 		if _, err := outlet.Event(m); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("without %s: %v", header, err)
 		}
 		m.Metadata.Set(header, "?")
-		if _, err := outlet.Event(m); header != outlet.HeaderPersistenceID && !errors.Is(err, annals.ErrInvalid) {
+		if _, err := outlet.Event(m); header != "persistence_id" && !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("with a wrong %s: %v", header, err)
 		}
 	}
 	m := messageOf(t, placed)
-	m.Metadata.Set(outlet.HeaderTags, "red")
+	m.Metadata.Set("tags", "red")
 	if _, err := outlet.Event(m); !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("with wrong tags: %v", err)
 	}
@@ -158,8 +158,8 @@ func FuzzEvent(f *testing.F) {
 	f.Add("", "-1", "2026-11-22", "[1]", "99999999999")
 	f.Fuzz(func(t *testing.T, id, number, at, tags, serializer string) {
 		m := message.NewMessage("m", []byte("{}"))
-		m.Metadata = message.Metadata{outlet.HeaderPersistenceID: id, outlet.HeaderSequenceNumber: number, outlet.HeaderTime: at,
-			outlet.HeaderTags: tags, outlet.HeaderSerializerID: serializer}
+		m.Metadata = message.Metadata{"persistence_id": id, "sequence_number": number, "time": at,
+			"tags": tags, "serializer_id": serializer}
 		e, err := outlet.Event(m)
 		if err != nil {
 			if !errors.Is(err, annals.ErrInvalid) {

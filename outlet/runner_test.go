@@ -183,7 +183,7 @@ func TestRefusedMessageIsParked(t *testing.T) {
 		var refuses atomic.Bool
 		refuses.Store(true)
 		b := &broker{fail: func(m *message.Message) error {
-			if refuses.Load() && m.Metadata.Get(outlet.HeaderPersistenceID) == "Order|1" && m.Metadata.Get(outlet.HeaderSequenceNumber) == "2" {
+			if refuses.Load() && m.Metadata.Get("persistence_id") == "Order|1" && m.Metadata.Get("sequence_number") == "2" {
 				return errors.New("too large")
 			}
 			return nil

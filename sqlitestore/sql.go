@@ -17,7 +17,7 @@ func (p portable) InTx(ctx context.Context, fn func(ctx context.Context, tx sqlt
 	return p.Store.InTx(ctx, func(ctx context.Context, tx *sql.Tx, in annals.Store) error { return fn(ctx, SQLTx(tx), in) })
 }
 
-func (p portable) Read(ctx context.Context, row func(sqltx.Scan) error, text string, args ...any) error {
+func (p portable) Read(ctx context.Context, row func(func(...any) error) error, text string, args ...any) error {
 	return readRows(ctx, p.DB(), row, text, args)
 }
 
@@ -34,14 +34,14 @@ func (p portableTx) Exec(ctx context.Context, text string, args ...any) (int64, 
 	return done.RowsAffected()
 }
 
-func (p portableTx) Query(ctx context.Context, row func(sqltx.Scan) error, text string, args ...any) error {
+func (p portableTx) Query(ctx context.Context, row func(func(...any) error) error, text string, args ...any) error {
 	return readRows(ctx, p.tx, row, text, args)
 }
 
 // readRows reads from a pool or a transaction.
 func readRows(ctx context.Context, from interface {
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
-}, row func(sqltx.Scan) error, text string, args []any,
+}, row func(func(...any) error) error, text string, args []any,
 ) error {
 	rows, err := from.QueryContext(ctx, text, args...)
 	if err != nil {

@@ -37,7 +37,7 @@ func total(ctx context.Context, store sqltx.Store, word string) (n int, err erro
 	if err := runner.CatchUp(ctx); err != nil {
 		return 0, err
 	}
-	err = store.Read(ctx, func(scan sqltx.Scan) error { return scan(&n) }, `SELECT n FROM words WHERE word = $1`, word)
+	err = store.Read(ctx, func(scan func(...any) error) error { return scan(&n) }, `SELECT n FROM words WHERE word = $1`, word)
 	return n, err
 }
 

@@ -19,16 +19,14 @@ type Store interface {
 	// InTx runs fn in one transaction. It is for projection.ExactlyOnce, too.
 	ability.Transactor[Tx]
 	// Read reads outside of a transaction, as Tx.Query does. It takes no connection from writers.
-	Read(ctx context.Context, row func(scan Scan) error, text string, args ...any) error
+	Read(ctx context.Context, row func(scan func(into ...any) error) error, text string, args ...any) error
 }
 
 // Tx executes statements in a transaction. It is used by one goroutine at a time, until the function that it was given to returns.
 type Tx interface {
 	// Exec executes a statement and returns how many rows it has changed.
 	Exec(ctx context.Context, text string, args ...any) (changed int64, err error)
-	// Query calls row for each row that the statement returns, until row returns an error. row executes no other statement.
-	Query(ctx context.Context, row func(scan Scan) error, text string, args ...any) error
+	// Query calls row for each row that the statement returns, until row returns an error. row executes no other statement; scan copies the
+	// columns to the values that into points to.
+	Query(ctx context.Context, row func(scan func(into ...any) error) error, text string, args ...any) error
 }
-
-// Scan copies the columns of a row to the values that into points to.
-type Scan func(into ...any) error

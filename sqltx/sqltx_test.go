@@ -73,8 +73,8 @@ func create(t *testing.T, s sqltx.Store) {
 const all = `SELECT name, n, rate, data, marked FROM own WHERE n >= $1 ORDER BY name`
 
 // into collects rows.
-func into(rows *[]row) func(sqltx.Scan) error {
-	return func(scan sqltx.Scan) error {
+func into(rows *[]row) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
 		var r row
 		err := scan(&r.name, &r.n, &r.rate, &r.data, &r.marked)
 		*rows = append(*rows, r)
@@ -123,7 +123,7 @@ func TestStatements(t *testing.T) {
 			t.Errorf("the entity is at %d, %v", n, err)
 		}
 		n := 0
-		err := s.Read(ctx, func(sqltx.Scan) error { n++; return fails }, all, 0)
+		err := s.Read(ctx, func(func(...any) error) error { n++; return fails }, all, 0)
 		if !errors.Is(err, fails) || n != 1 {
 			t.Errorf("a row that fails: %v, after %d rows", err, n)
 		}

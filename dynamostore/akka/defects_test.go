@@ -104,8 +104,8 @@ var further = map[string]func(p *player, d defect){
 		}
 	},
 	"list-all-after-group-deleted": func(p *player, _ defect) {
-		found, err := akka.ListAll(p.Context(), plantest.Store(p), "d-list")
-		if got := show(found.Numbers, 0); err != nil || got != "100-105 last 0" {
+		numbers, _, _, err := akka.ListAll(p.Context(), plantest.Store(p), "d-list")
+		if got := show(numbers, 0); err != nil || got != "100-105 last 0" {
 			p.Errorf("ListAll: %s, %v", got, err)
 		}
 	},

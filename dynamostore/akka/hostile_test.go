@@ -90,7 +90,7 @@ func FuzzItems(f *testing.F) {
 		_, err = c.Journal.(*journal).repair(t.Context(), entityID)
 		told("repair", err)
 		if last < 1_000_000 { // ListAll and deletes read many more groups before they take a marker for wrong
-			_, err = c.Journal.(*journal).list(t.Context(), entityID)
+			_, _, _, err = c.Journal.(*journal).list(t.Context(), entityID)
 			told("list all", err)
 			told("delete", c.Journal.DeleteTo(t.Context(), entityID, annals.MaxSeqNr))
 			told("purge", c.Journal.(*journal).purge(t.Context(), entityID))
@@ -117,7 +117,7 @@ func TestMarkerFarAbove(t *testing.T) {
 			t.Errorf("a marker of %d: replayed %v, %v", seq, got, failed)
 		}
 	}
-	if _, err := j.list(t.Context(), entityID); !errors.Is(err, annals.ErrCorrupt) {
+	if _, _, _, err := j.list(t.Context(), entityID); !errors.Is(err, annals.ErrCorrupt) {
 		t.Errorf("listed: %v", err)
 	}
 	// Deleted events are no reason to stop.

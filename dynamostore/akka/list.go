@@ -9,42 +9,36 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// Listing is what ListAll finds of an entity, in ascending order.
-type Listing struct {
-	Lowest  []annals.SeqNr // the marks of the lowest number, of all shards. The greatest one counts
-	Highest []annals.SeqNr // the marks of the highest group, of all shards. The greatest one counts
-	Numbers []annals.SeqNr // the numbers of all events that are stored, including those below the mark of the lowest number
-}
-
 // mostListed is how many groups in a row a delete or ListAll finds empty before it takes a marker for wrong.
 const mostListed = 10_000
 
-// ListAll is the plugin's diagnostic message of that name. Unlike the plugin it does not end at the first group without events.
-func ListAll(ctx context.Context, s annals.Store, id annals.PersistenceID) (Listing, error) {
-	var found Listing
-	err := plan.Run(ctx, s, plan.Function{Op: "list all", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
-		found, err = j.list(ctx, id)
+// ListAll is the plugin's diagnostic message of that name: the numbers of all events that are stored, including those below the mark of the lowest
+// number, and the marks of the lowest number and of the highest group, of all shards, of which the greatest ones count. All are in ascending order.
+// Unlike the plugin it does not end at the first group without events.
+func ListAll(ctx context.Context, s annals.Store, id annals.PersistenceID) (numbers, lowest, highest []annals.SeqNr, err error) {
+	err = plan.Run(ctx, s, plan.Function{Op: "list all", ID: id, Run: plan.OnJournal(func(ctx context.Context, j *journal) (err error) {
+		numbers, lowest, highest, err = j.list(ctx, id)
 		return err
 	})})
-	return found, err
+	return numbers, lowest, highest, err
 }
 
-func (j *journal) list(ctx context.Context, id annals.PersistenceID) (found Listing, err error) {
-	if found.Highest, found.Lowest, err = j.Read(ctx, j.x, id, akkakeys.Low, akkakeys.High); err != nil {
-		return found, err
+func (j *journal) list(ctx context.Context, id annals.PersistenceID) (numbers, lowest, highest []annals.SeqNr, err error) {
+	if highest, lowest, err = j.Read(ctx, j.x, id, akkakeys.Low, akkakeys.High); err != nil {
+		return nil, nil, nil, err
 	}
-	slices.Sort(found.Lowest)
-	slices.Sort(found.Highest)
-	high := max(greatest(found.Lowest), greatest(found.Highest))
+	slices.Sort(lowest)
+	slices.Sort(highest)
+	high := max(greatest(lowest), greatest(highest))
 	for p, err := range j.read(ctx, id, span{to: annals.MaxSeqNr, high: high, most: mostListed, fields: keyFields}) {
 		if err != nil {
-			return found, err
+			return numbers, lowest, highest, err
 		}
 		for _, w := range p.rows {
-			found.Numbers = append(found.Numbers, w.n)
+			numbers = append(numbers, w.n)
 		}
 	}
-	return found, nil
+	return numbers, lowest, highest, nil
 }
 
 // Repair writes the marker of the highest group of id if another writer has left it out, so that readers of the plugin find the events

@@ -192,8 +192,8 @@ func TestRequests(t *testing.T) {
 	requests("purge", three, func(b *plantest.Bench) { single(b, 98, 103); b.Delete(101) }, func(b *plantest.Bench) {
 		s := runner{b.Contracts, b}
 		b.Told("purge", Purge(b.Context(), plantest.Store(s), b.ID))
-		found, err := ListAll(b.Context(), plantest.Store(s), b.ID)
-		b.Told(fmt.Sprintf("list all: %v", found), err)
+		numbers, low, high, err := ListAll(b.Context(), plantest.Store(s), b.ID)
+		b.Told(fmt.Sprintf("list all: {%v %v %v}", low, high, numbers), err)
 	})
 	requests("repair", three, func(b *plantest.Bench) { single(b, 98, 102); unmark(b, 3); restarted(b) }, func(b *plantest.Bench) {
 		for range 2 {

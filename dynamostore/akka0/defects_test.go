@@ -37,7 +37,7 @@ func TestDefects(t *testing.T) {
 		},
 		"confirmations-mixed": func(b bench) {
 			b.fill("d", 5)
-			b.must(akka0.Confirm(b.Context(), plantest.Store(b), "d", akka0.Confirmation{SeqNr: 2, Channel: "c1"}, akka0.Confirmation{SeqNr: 4, Channel: "c2"}))
+			b.must(akka0.Confirm(b.Context(), plantest.Store(b), "d", map[annals.SeqNr][]string{2: {"c1"}, 4: {"c2"}}))
 			if got, want := b.messages("d", 1, 5), `["1" "2 [c1]" "3" "4 [c2]" "5"]`; got != want {
 				b.Errorf("read %s, want %s", got, want)
 			}
@@ -63,7 +63,7 @@ func TestDefects(t *testing.T) {
 		"mark-delete-ghosts": func(b bench) {
 			b.deleteTo("d", 3, false)
 			b.must(akka0.Delete(b.Context(), plantest.Store(b), "d", false, 1, 2))
-			b.must(akka0.Confirm(b.Context(), plantest.Store(b), "d", akka0.Confirmation{SeqNr: 1, Channel: "c"}))
+			b.must(akka0.Confirm(b.Context(), plantest.Store(b), "d", map[annals.SeqNr][]string{1: {"c"}}))
 			if items := b.x.Items(table); len(items) != 0 {
 				b.Errorf("there are %d items", len(items))
 			}

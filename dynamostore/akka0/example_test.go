@@ -12,7 +12,7 @@ import (
 
 // confirmAndDelete has the calls that docs/layouts/akka0.md shows.
 func confirmAndDelete(ctx context.Context, store *dynamostore.Store, id annals.PersistenceID) error {
-	err := akka0.Confirm(ctx, store, id, akka0.Confirmation{SeqNr: 2, Channel: "mail"})
+	err := akka0.Confirm(ctx, store, id, map[annals.SeqNr][]string{2: {"mail"}})
 	if err != nil {
 		return err
 	}

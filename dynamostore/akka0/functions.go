@@ -14,18 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Confirmation says that a channel has delivered an event.
-type Confirmation struct {
-	SeqNr   annals.SeqNr
-	Channel string
-}
-
-// Confirm adds confirmations to events of id. Each event is given its own only; a confirmation that it has already changes nothing. Events
-// that do not exist are left out; those marked as deleted are not. The events are updated one after the other, so an error may leave some
-// of them updated: Confirm may be repeated. A number below 1 or an empty Channel is ErrInvalid.
-func Confirm(ctx context.Context, s annals.Store, id annals.PersistenceID, confirmations ...Confirmation) error {
+// Confirm adds to events of id the channels that have delivered them, by the numbers of the events. A channel that an event has already changes
+// nothing. Events that do not exist are left out; those marked as deleted are not. The events are updated one after the other, so an error may
+// leave some of them updated: Confirm may be repeated. A number below 1 or an empty channel is ErrInvalid.
+func Confirm(ctx context.Context, s annals.Store, id annals.PersistenceID, channels map[annals.SeqNr][]string) error {
 	return plan.Run(ctx, s, plan.Function{Op: "confirm", ID: id, Writes: true, Run: plan.OnJournal(func(ctx context.Context, j *journal) error {
-		return j.confirm(ctx, id, confirmations)
+		return j.confirm(ctx, id, channels)
 	})})
 }
 
@@ -63,22 +57,35 @@ func Lowest(ctx context.Context, s annals.Store, id annals.PersistenceID) (lowes
 	return lowest, err
 }
 
-func (j *journal) confirm(ctx context.Context, id annals.PersistenceID, confirmations []Confirmation) error {
-	channels := map[annals.SeqNr][]string{}
-	for _, c := range confirmations {
-		if c.SeqNr < 1 || c.Channel == "" {
-			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the confirmation of event %d by channel %s", c.SeqNr, quote.Text(c.Channel))}
-		}
-		if !slices.Contains(channels[c.SeqNr], c.Channel) {
-			channels[c.SeqNr] = append(channels[c.SeqNr], c.Channel)
+func (j *journal) confirm(ctx context.Context, id annals.PersistenceID, channels map[annals.SeqNr][]string) error {
+	numbers := slices.Sorted(maps.Keys(channels))
+	for _, n := range numbers {
+		for _, channel := range channels[n] {
+			if n < 1 || channel == "" {
+				return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the confirmation of event %d by channel %s", n, quote.Text(channel))}
+			}
 		}
 	}
-	for _, n := range slices.Sorted(maps.Keys(channels)) {
+	for _, n := range numbers {
+		if len(channels[n]) == 0 {
+			continue
+		}
 		_, err := plan.Try(ctx, j.x, plan.Op{Table: j.Table, Key: j.event(id, n), Update: "ADD #confirmations :channels", Condition: "attribute_exists(#payload)",
-			Names: map[string]string{"#confirmations": confirmationsName, "#payload": payloadName}, Values: plan.Item{":channels": &types.AttributeValueMemberSS{Value: channels[n]}}})
+			Names:  map[string]string{"#confirmations": confirmationsName, "#payload": payloadName},
+			Values: plan.Item{":channels": &types.AttributeValueMemberSS{Value: distinct(channels[n])}}})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// distinct are names in their order, each once.
+func distinct(names []string) (all []string) {
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }

@@ -34,7 +34,10 @@ type step struct {
 	SeqNrs        []annals.SeqNr
 	To            annals.SeqNr
 	Permanent     bool
-	Confirmations []akka0.Confirmation
+	Confirmations []struct {
+		SeqNr   annals.SeqNr
+		Channel string
+	}
 }
 
 type stored struct {
@@ -278,7 +281,11 @@ func (b bench) do(s step) {
 	case "deleteTo":
 		b.deleteTo(s.PID, s.To, s.Permanent)
 	case "confirm":
-		b.must(akka0.Confirm(ctx, plantest.Store(b), s.PID, s.Confirmations...))
+		channels := map[annals.SeqNr][]string{}
+		for _, c := range s.Confirmations {
+			channels[c.SeqNr] = append(channels[c.SeqNr], c.Channel)
+		}
+		b.must(akka0.Confirm(ctx, plantest.Store(b), s.PID, channels))
 	default:
 		b.Fatalf("no case for %s", s.Op)
 	}

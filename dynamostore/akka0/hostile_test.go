@@ -90,5 +90,5 @@ func (b bench) confirmed(n annals.SeqNr) error {
 	if _, ok := b.item("journal-P-a-1")["confirmations"].(*types.AttributeValueMemberSS); !ok {
 		return nil
 	}
-	return akka0.Confirm(b.Context(), plantest.Store(b), "a", akka0.Confirmation{SeqNr: n, Channel: "c"})
+	return akka0.Confirm(b.Context(), plantest.Store(b), "a", map[annals.SeqNr][]string{n: {"c"}})
 }

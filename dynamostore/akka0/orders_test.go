@@ -216,7 +216,7 @@ func TestConfirmBesideDeleteInEveryOrder(t *testing.T) {
 	everyOrder(t, 2, plantest.Orders{Late: true}, func(b bench) []func(plan.Executor) error {
 		return []func(plan.Executor) error{
 			func(x plan.Executor) error {
-				return akka0.Confirm(b.Context(), plantest.Store(b.with(x)), "a", akka0.Confirmation{SeqNr: 1, Channel: "c"}, akka0.Confirmation{SeqNr: 2, Channel: "c"})
+				return akka0.Confirm(b.Context(), plantest.Store(b.with(x)), "a", map[annals.SeqNr][]string{1: {"c"}, 2: {"c"}})
 			},
 			func(x plan.Executor) error { return b.offer.On(x).Journal.DeleteTo(b.Context(), "a", 1) },
 			func(x plan.Executor) error {

@@ -119,8 +119,8 @@ func TestRequests(t *testing.T) {
 	requests("delete-permanent", permanent, five, deletes)
 	requests("functions", marks, five, func(b *plantest.Bench) {
 		ctx, s := b.Context(), direct{b}
-		b.Told("confirm", akka0.Confirm(ctx, plantest.Store(s), b.ID, akka0.Confirmation{SeqNr: 4, Channel: "d"}, akka0.Confirmation{SeqNr: 2, Channel: "c"}, akka0.Confirmation{SeqNr: 4, Channel: "c"}, akka0.Confirmation{SeqNr: 9, Channel: "c"}))
-		b.Told("confirm without a channel", akka0.Confirm(ctx, plantest.Store(s), b.ID, akka0.Confirmation{SeqNr: 4}))
+		b.Told("confirm", akka0.Confirm(ctx, plantest.Store(s), b.ID, map[annals.SeqNr][]string{4: {"d", "c", "d"}, 2: {"c"}, 9: {"c"}}))
+		b.Told("confirm without a channel", akka0.Confirm(ctx, plantest.Store(s), b.ID, map[annals.SeqNr][]string{4: {""}}))
 		b.Told("mark as deleted", akka0.Delete(ctx, plantest.Store(s), b.ID, false, 4, 2, 9))
 		b.Told("delete", akka0.Delete(ctx, plantest.Store(s), b.ID, true, 3, 3, 9))
 		b.Told("delete event 0", akka0.Delete(ctx, plantest.Store(s), b.ID, true, 0))
@@ -128,7 +128,7 @@ func TestRequests(t *testing.T) {
 		n, err := akka0.Lowest(ctx, plantest.Store(s), b.ID)
 		b.Told(fmt.Sprintf("lowest %d", n), err)
 		b.Contracts.Journal = nil // of another layout
-		b.Told("confirm", akka0.Confirm(ctx, plantest.Store(s), b.ID))
+		b.Told("confirm", akka0.Confirm(ctx, plantest.Store(s), b.ID, nil))
 		messages(b)
 	})
 	requests("skip", marks, nil, func(b *plantest.Bench) {

@@ -50,7 +50,6 @@ type rows struct {
 	peer     peer
 	unit     time.Duration // of occurred_at, see peer
 	format   Format
-	plain    bool // format is Plain
 	formula  bool // keys are those of a library, whose sort keys end in the number
 	writeIDs bool
 }
@@ -87,17 +86,17 @@ func (r rows) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent, at 
 // putPayload adds the stored form of a payload. The rows of Rust3 and Rust5 have a manifest, also an empty one.
 func (r rows) putPayload(it plan.Item, p annals.Payload, stored []byte) {
 	it[attrPayload] = r.stored(stored)
-	if r.peer.manifest || r.plain && p.Manifest != "" {
+	if r.peer.manifest || r.format.plain && p.Manifest != "" {
 		it[attrManifest] = plan.S(p.Manifest)
 	}
-	if r.plain && p.SerializerID != jsonSerializer {
+	if r.format.plain && p.SerializerID != jsonSerializer {
 		it[attrSerializer] = plan.N(p.SerializerID)
 	}
 }
 
 // stored is the attribute for a stored payload. A string cannot have all bytes, so plain payloads are binary whatever the peer writes.
 func (r rows) stored(data []byte) types.AttributeValue {
-	if r.peer.text && !r.plain {
+	if r.peer.text && !r.format.plain {
 		return plan.S(string(data))
 	}
 	return plan.B(data)

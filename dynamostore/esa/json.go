@@ -19,7 +19,10 @@ import (
 // What is read is the whole object. What is written is the object of a domain type, with the members that are missing in front of its own;
 // members that it has stay as they are. So data that has all members is stored byte for byte. A number, manifest or id in the data that is
 // not the one of the event or state is refused, when it is written and when it is read. The serializer id is that of JSON (31).
-func JSON(m Members) Format { return m.named() }
+func JSON(m Members) Format {
+	f := m.named()
+	return Format{Event: f.event, ReadEvent: f.readEvent, Snapshot: f.snapshot, ReadSnapshot: f.readSnapshot, unnumbered: f.SeqNr == "-"}
+}
 
 // Members are the names of the members, since every application chooses its own. "" is the name in the comment, and "-" says that the
 // payloads do not have this member: then it is neither written nor read.
@@ -57,7 +60,7 @@ func (m Members) named() jsonFormat {
 	}
 }
 
-func (f jsonFormat) Event(e annals.Event) ([]byte, error) {
+func (f jsonFormat) event(e annals.Event) ([]byte, error) {
 	o, err := written(e.Payload)
 	if err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func (f jsonFormat) Event(e annals.Event) ([]byte, error) {
 	return f.wrapped(e.Manifest, o), nil
 }
 
-func (f jsonFormat) ReadEvent(e annals.Event, stored []byte) (annals.Payload, error) {
+func (f jsonFormat) readEvent(e annals.Event, stored []byte) (annals.Payload, error) {
 	var few [jsonobject.Usual]jsonobject.Member // a load does this for each event
 	o, manifest, data, err := f.unwrapped(few[:0], stored)
 	if err == nil && f.Type != "-" {
@@ -85,7 +88,7 @@ func (f jsonFormat) ReadEvent(e annals.Event, stored []byte) (annals.Payload, er
 	return annals.Payload{SerializerID: jsonSerializer, Manifest: manifest, Data: data}, cmp.Or(o.isNumber(f.SeqNr, e.SeqNr), o.isOf(f.AggregateID, e.ID))
 }
 
-func (f jsonFormat) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
+func (f jsonFormat) snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 	o, err := written(s.Payload)
 	if err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func (f jsonFormat) Snapshot(s annals.Snapshot, version int64) ([]byte, error) {
 	return f.wrapped(s.Manifest, o), nil
 }
 
-func (f jsonFormat) ReadSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
+func (f jsonFormat) readSnapshot(s annals.Snapshot, stored []byte) (annals.Snapshot, error) {
 	o, manifest, data, err := f.unwrapped(nil, stored)
 	if err != nil {
 		return s, err

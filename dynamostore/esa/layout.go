@@ -30,7 +30,7 @@ type Layout struct {
 	// then leaves rows with nothing but key, time and write_id, which no index has. In the tables of Rust5 it leaves none: there a
 	// commit that was deleted is recognised as long as it is the last one.
 	WriteIDs bool
-	// Format makes the stored payloads. nil is the form of the Peer's own payloads. Rust5 has no other.
+	// Format makes the stored payloads. The zero Format is that of the Peer's own payloads. Rust5 has no other.
 	Format Format
 }
 
@@ -103,7 +103,7 @@ func (l Layout) faults() error {
 		}
 	}
 	apart, s := peers[l.Peer].apart, l.Snapshot
-	wrong(apart && (l.Shards != 0 || l.Keys.isSet() || l.BareAID || l.Types != nil || l.Format != nil || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
+	wrong(apart && (l.Shards != 0 || l.Keys.isSet() || l.BareAID || l.Types != nil || l.Format.isSet() || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
 		"the tables of %s have no Shards, Keys, BareAID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", peers[l.Peer].name)
 	wrong(!apart && l.Head != "", "the tables of %s have no table of heads", peers[l.Peer].name)
 	wrong(!apart && l.Shards < 1, "%d shards", l.Shards)
@@ -116,19 +116,14 @@ func (l Layout) faults() error {
 	wrong(s.Keep < 0 || s.Expire < 0 || s.Expire%time.Second != 0, "snapshot: Keep or Expire is negative, or Expire is not in whole seconds")
 	wrong(s.Keep > 0 && l.Peer == Seed, "snapshot: the tables of %s have no copies, and Keep is not 0", peers[l.Peer].name)
 	wrong(s.Expire > 0 && s.Keep == 0, "snapshot: Expire is of copies, and Keep is 0")
-	f, ok := l.Format.(jsonFormat)
-	wrong(ok && f.SeqNr == "-" && !peers[l.Peer].stateNr, "format: without the member SeqNr nothing tells the number of a state")
+	wrong(l.Format.unnumbered && !peers[l.Peer].stateNr, "format: without the member SeqNr nothing tells the number of a state")
 	return errors.Join(faults...)
 }
 
 // rows returns how the rows of the tables are made.
 func (l Layout) rows() rows {
 	p := peers[l.Peer]
-	r := rows{keys: keys{aids: aids{l.Types, l.BareAID}, resolver: l.Keys.of(p, l.BareAID), shards: l.Shards, apart: p.apart}, peer: p, unit: cmp.Or(l.Journal.OccurredAt, p.unit), format: l.Format, writeIDs: l.WriteIDs}
-	if r.format == nil {
-		r.format = p.format
-	}
-	_, r.plain = r.format.(plain)
+	r := rows{keys: keys{aids: aids{l.Types, l.BareAID}, resolver: l.Keys.of(p, l.BareAID), shards: l.Shards, apart: p.apart}, peer: p, unit: cmp.Or(l.Journal.OccurredAt, p.unit), format: l.Format.or(p.format), writeIDs: l.WriteIDs}
 	r.formula = !l.Keys.isSet()
 	return r
 }

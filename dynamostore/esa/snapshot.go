@@ -54,7 +54,7 @@ func (r rows) state(s annals.Snapshot, before annals.SeqNr, at time.Time) (plan.
 		it[attrUpdated] = r.updated(at)
 		told = r.peer.updated != 0 && inUnit(at, r.peer.updated) == inUnit(s.Time, r.peer.updated)
 	}
-	if r.plain && (!r.peer.stateNr || !told || s.Manifest != s.ID.Type() || s.SerializerID != jsonSerializer) {
+	if r.format.plain && (!r.peer.stateNr || !told || s.Manifest != s.ID.Type() || s.SerializerID != jsonSerializer) {
 		it[attrState] = plan.M(plan.Item{attrSeq: plan.N(s.SeqNr), attrManifest: plan.S(s.Manifest), attrSerializer: plan.N(s.SerializerID), attrTime: plan.Micros(s.Time)})
 	}
 	return it, nil

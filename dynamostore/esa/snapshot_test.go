@@ -187,7 +187,7 @@ func TestSavedSnapshot(t *testing.T) {
 			b := newBench(t, l)
 			want := taken(3, "<&>")
 			want.Manifest = "Account#2"
-			if b.plain {
+			if b.format.plain {
 				want.SerializerID, want.Data = 666, []byte{0, 255}
 			}
 			for range 2 { // of a new main row, and of one that has a state
@@ -198,7 +198,7 @@ func TestSavedSnapshot(t *testing.T) {
 				if err != nil || !ok || got.ID != account || got.SeqNr != 3 || got.Manifest != want.Manifest || got.SerializerID != want.SerializerID || !got.Time.Equal(at(3)) {
 					t.Errorf("got %+v, %v, %v", got, ok, err)
 				}
-				if b.plain == (string(got.Data) != string(want.Data)) || !strings.Contains(string(got.Data), string(want.Data[1:])) {
+				if b.format.plain == (string(got.Data) != string(want.Data)) || !strings.Contains(string(got.Data), string(want.Data[1:])) {
 					t.Errorf("got %q, want %q", got.Data, want.Data)
 				}
 				if b.keep == 0 {

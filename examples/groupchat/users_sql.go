@@ -46,7 +46,7 @@ func countChange(ctx context.Context, tx sqltx.Tx, c codec.Change[profile.Profil
 func countIn(store sqltx.Store) counter {
 	return func(ctx context.Context) (map[profile.Status]int, error) {
 		counts := map[profile.Status]int{}
-		err := store.Read(ctx, func(scan sqltx.Scan) error {
+		err := store.Read(ctx, func(scan func(...any) error) error {
 			var status string
 			var n int
 			err := scan(&status, &n)

@@ -20,7 +20,7 @@ func inSQL(s sqltx.Store) *backend {
 			})
 		},
 		outbox: func(ctx context.Context) (all []message, err error) {
-			err = s.Read(ctx, func(scan sqltx.Scan) error {
+			err = s.Read(ctx, func(scan func(...any) error) error {
 				var m message
 				err := scan(&m.Order, &m.SeqNr, &m.Text)
 				all = append(all, m)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,63 +74,46 @@ func akkaFigures() []Figure {
 }
 
 // readFigure alternates between a replay of 10,000 events and a read by hand, which yields the data of the same events.
-func readFigure(ctx context.Context, layout dynamostore.Layout, batch int, byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	f := newFront(b.server.Endpoint)
-	defer f.server.Close()
-	client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, 128))
-	if err != nil {
-		return 0, err
-	}
-	store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = store.Close() }()
-	const id, count, turns = "Figure|replayed", 10_000, 10
-	payload := figurePayload
-	payload.Data = payload.Data[:40] // the requests are measured, not the decoding of the answers
-	for n := 0; n < count; n += batch {
-		events := make([]annals.NewEvent, min(batch, count-n))
-		for i := range events {
-			events[i].Payload = payload
-		}
-		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: events}); err != nil {
-			return 0, err
-		}
-	}
-	f.delay.Store(int64(5 * time.Millisecond))
-	ours, theirs := time.Hour, time.Hour // the shortest times: others may use the machine
-	for turn := range turns + 1 {
-		begun, n, sum := time.Now(), 0, 0
-		for e, err := range store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
-			if err != nil {
-				return 0, err
+func readFigure(ctx context.Context, layout dynamostore.Layout, batch int, byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]) (value float64, err error) {
+	err = onFront(ctx, 128, layout, func(f *front, client *dynamodb.Client, store annals.Store) error {
+		const id, count, turns = "Figure|replayed", 10_000, 10
+		payload := figurePayload
+		payload.Data = payload.Data[:40] // the requests are measured, not the decoding of the answers
+		for n := 0; n < count; n += batch {
+			events := slices.Repeat([]annals.NewEvent{{Payload: payload}}, min(batch, count-n))
+			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: events}); err != nil {
+				return err
 			}
-			n, sum = n+1, sum+len(e.Data)
 		}
-		mine := time.Since(begun)
-		begun = time.Now()
-		m, sum2 := 0, 0
-		for data, err := range byHand(ctx, client, id) {
+		f.delay.Store(int64(5 * time.Millisecond))
+		ours, theirs := time.Hour, time.Hour // the shortest times: others may use the machine
+		for turn := range turns + 1 {
+			begun := time.Now()
+			n, sum, err := replayed(ctx, store, id)
+			mine := time.Since(begun)
 			if err != nil {
-				return 0, err
+				return err
 			}
-			m, sum2 = m+1, sum2+len(data)
+			begun = time.Now()
+			m, sum2 := 0, 0
+			for data, err := range byHand(ctx, client, id) {
+				if err != nil {
+					return err
+				}
+				m, sum2 = m+1, sum2+len(data)
+			}
+			handTook := time.Since(begun)
+			if n != count || m != count || sum != sum2 {
+				return fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
+			}
+			if turn > 0 { // the first makes the server's answers known
+				ours, theirs = min(ours, mine), min(theirs, handTook)
+			}
 		}
-		handTook := time.Since(begun)
-		if n != count || m != count || sum != sum2 {
-			return 0, fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
-		}
-		if turn > 0 { // the first makes the server's answers known
-			ours, theirs = min(ours, mine), min(theirs, handTook)
-		}
-	}
-	return theirs.Seconds() / ours.Seconds(), nil
+		value = theirs.Seconds() / ours.Seconds()
+		return nil
+	})
+	return value, err
 }
 
 // groupsByHand queries the groups of id one after the other, up to the first that is empty, and decodes their events.
@@ -210,21 +194,15 @@ func keysByHand(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]
 }
 
 // appendFigure alternates between appends and the same requests by hand: byHand stores event n of an id.
-func appendFigure(ctx context.Context, layout dynamostore.Layout, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	store, err := dynamostore.Open(ctx, b.client, layout, dynamostore.Options{CreateTables: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = store.Close() }()
+func appendFigure(ctx context.Context, layout dynamostore.Layout, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (value float64, err error) {
 	const turns, each = 100, 120 // more than a group
-	return ratio(turns, processorTime,
-		writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
-		writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error { return byHand(ctx, b.client, string(id), int(n)) }))
+	err = onDynamo(ctx, false, layout, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
+		value, err = ratio(turns, processorTime,
+			writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
+			writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error { return byHand(ctx, b.client, string(id), int(n)) }))
+		return err
+	})
+	return value, err
 }
 
 func appendOne(ctx context.Context, s annals.Store, id annals.PersistenceID, after annals.SeqNr) error {
@@ -285,62 +263,71 @@ func akkaAsPlugin(ctx context.Context, c *dynamodb.Client, id string, n int) err
 }
 
 // akkaThroughput alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
-func akkaThroughput(ctx context.Context, connections int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (float64, error) {
+func akkaThroughput(ctx context.Context, connections int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (value float64, err error) {
+	err = onFront(ctx, connections, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, func(f *front, client *dynamodb.Client, store annals.Store) error {
+		const turns = 20
+		f.null.Store(null)
+		// rate returns the requests a second of workers that each do n = 1, 2, …
+		rate := func(do func(worker, n int) error) (float64, error) {
+			ended, stop := context.WithTimeout(ctx, 150*time.Millisecond)
+			defer stop()
+			before, begun := f.requests.Load(), time.Now()
+			var workers sync.WaitGroup
+			errs := make([]error, connections)
+			for w := range errs {
+				workers.Go(func() {
+					for n := 1; ended.Err() == nil && errs[w] == nil; n++ {
+						errs[w] = do(w, n)
+					}
+				})
+			}
+			workers.Wait()
+			return float64(f.requests.Load()-before) / time.Since(begun).Seconds(), errors.Join(errs...)
+		}
+		var ours, theirs float64 // the highest rates: others may use the machine
+		for turn := range turns + 1 {
+			mine, err := rate(func(worker, n int) error {
+				return appendOne(ctx, store, annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%d-%d", turn, worker)), annals.SeqNr(n-1))
+			})
+			if err != nil {
+				return err
+			}
+			hand, err := rate(func(worker, n int) error {
+				return byHand(ctx, client, fmt.Sprintf("Figure|hand-%d-%d", turn, worker), n)
+			})
+			if err != nil {
+				return err
+			}
+			if turn > 0 {
+				ours, theirs = max(ours, mine), max(theirs, hand)
+			}
+		}
+		fmt.Fprintf(os.Stderr, "%d connections: %.0f requests a second, %.0f by hand; the plugin's documentation says 5,000 for 50 connections\n", connections, ours, theirs)
+		value = ours / theirs
+		return nil
+	})
+	return value, err
+}
+
+// onFront runs measure on a new server behind a front, with a client of so many connections and a store of a layout.
+func onFront(ctx context.Context, connections int, layout dynamostore.Layout, measure func(f *front, client *dynamodb.Client, store annals.Store) error) error {
 	b, err := openDynamo(ctx, false)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer b.close()
 	f := newFront(b.server.Endpoint)
 	defer f.server.Close()
-	const turns = 20
 	client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, connections))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	store, err := dynamostore.Open(ctx, client, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
+	store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = store.Close() }()
-	f.null.Store(null)
-	// rate returns the requests a second of workers that each do n = 1, 2, …
-	rate := func(do func(worker, n int) error) (float64, error) {
-		ended, stop := context.WithTimeout(ctx, 150*time.Millisecond)
-		defer stop()
-		before, begun := f.requests.Load(), time.Now()
-		var workers sync.WaitGroup
-		errs := make([]error, connections)
-		for w := range errs {
-			workers.Go(func() {
-				for n := 1; ended.Err() == nil && errs[w] == nil; n++ {
-					errs[w] = do(w, n)
-				}
-			})
-		}
-		workers.Wait()
-		return float64(f.requests.Load()-before) / time.Since(begun).Seconds(), errors.Join(errs...)
-	}
-	var ours, theirs float64 // the highest rates: others may use the machine
-	for turn := range turns + 1 {
-		mine, err := rate(func(worker, n int) error {
-			return appendOne(ctx, store, annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%d-%d", turn, worker)), annals.SeqNr(n-1))
-		})
-		if err != nil {
-			return 0, err
-		}
-		hand, err := rate(func(worker, n int) error {
-			return byHand(ctx, client, fmt.Sprintf("Figure|hand-%d-%d", turn, worker), n)
-		})
-		if err != nil {
-			return 0, err
-		}
-		if turn > 0 {
-			ours, theirs = max(ours, mine), max(theirs, hand)
-		}
-	}
-	fmt.Fprintf(os.Stderr, "%d connections: %.0f requests a second, %.0f by hand; the plugin's documentation says 5,000 for 50 connections\n", connections, ours, theirs)
-	return ours / theirs, nil
+	return measure(f, client, store)
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

@@ -118,6 +118,22 @@ func openDynamo(ctx context.Context, proxied bool) (*dynamoBench, error) {
 	return b, nil
 }
 
+// onDynamo runs measure on a new server, with a store of a layout.
+func onDynamo(ctx context.Context, proxied bool, layout dynamostore.Layout, o dynamostore.Options, measure func(b *dynamoBench, store annals.Store) error) error {
+	b, err := openDynamo(ctx, proxied)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	o.CreateTables = true
+	store, err := dynamostore.Open(ctx, b.client, layout, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	return measure(b, store)
+}
+
 func clientOptions(endpoint string, connections int) dynamostore.ClientOptions {
 	return dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: connections,
 		Credentials: credentials.NewStaticCredentialsProvider("figures", "figures", "")}
@@ -139,24 +155,17 @@ func allocations() float64 {
 var figurePayload = annals.Payload{SerializerID: 31, Manifest: "figure.taken", Data: []byte(`{"text":"` + strings.Repeat("x", 300) + `"}`)}
 
 // putFigure alternates between appends and direct puts of the same item.
-func putFigure(ctx context.Context, spent func() float64) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	const table = "figures"
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = store.Close() }()
+func putFigure(ctx context.Context, spent func() float64) (value float64, err error) {
 	const turns, each = 100, 50
-	return ratio(turns, spent,
-		writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
-		writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error {
-			return b.putByHand(ctx, table, string(id), int(n))
-		}))
+	err = onDynamo(ctx, false, commit.Layout{Table: "figures"}, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
+		value, err = ratio(turns, spent,
+			writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
+			writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error {
+				return b.putByHand(ctx, "figures", string(id), int(n))
+			}))
+		return err
+	})
+	return value, err
 }
 
 func (b *dynamoBench) putByHand(ctx context.Context, table, id string, n int) error {
@@ -184,31 +193,15 @@ func (b *dynamoBench) putByHand(ctx context.Context, table, id string, n int) er
 
 // queryFigure alternates between a replay and a direct query over the same items.
 func queryFigure(ctx context.Context) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	ours, theirs, err := b.replays(ctx, events{count: 5000, batch: 1, payload: figurePayload}, 8)
+	ours, theirs, err := replays(ctx, 0, events{count: 5000, batch: 1, payload: figurePayload}, 8)
 	return ours.Seconds() / theirs.Seconds(), err
 }
 
 // rangesFigure is the same for one long entity; every request takes 5 ms longer.
 func rangesFigure(ctx context.Context) (float64, error) {
-	b, err := openDynamo(ctx, true)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	b.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
-		if r.Operation != "Query" {
-			return dynamo.Fault{}
-		}
-		return dynamo.Fault{Delay: 5 * time.Millisecond}
-	})
 	payload := figurePayload
 	payload.Data = bytes.Repeat([]byte("x"), 2048)
-	ours, theirs, err := b.replays(ctx, events{count: 10_000, batch: 10, payload: payload}, 4)
+	ours, theirs, err := replays(ctx, 5*time.Millisecond, events{count: 10_000, batch: 10, payload: payload}, 4)
 	return theirs.Seconds() / ours.Seconds(), err
 }
 
@@ -218,43 +211,47 @@ type events struct {
 	payload      annals.Payload
 }
 
-// replays alternates between a replay of all events and a direct query over the same items. It returns the time that each took.
-func (b *dynamoBench) replays(ctx context.Context, all events, turns int) (ours, theirs time.Duration, err error) {
-	const table = "figures"
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: table}, dynamostore.Options{CreateTables: true})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = store.Close() }()
+// replays alternates between a replay of all events and a direct query over the same items, whose requests take longer by delay. It returns the
+// time that each took.
+func replays(ctx context.Context, delay time.Duration, all events, turns int) (ours, theirs time.Duration, err error) {
 	id := annals.NewPersistenceID("Figure", "replayed")
-	batch := slices.Repeat([]annals.NewEvent{{Payload: all.payload}}, all.batch)
-	for n := 0; n < all.count; n += all.batch {
-		if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: batch}); err != nil {
-			return 0, 0, err
+	err = onDynamo(ctx, delay > 0, commit.Layout{Table: "figures"}, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
+		if delay > 0 {
+			b.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
+				if r.Operation != "Query" {
+					return dynamo.Fault{}
+				}
+				return dynamo.Fault{Delay: delay}
+			})
 		}
-	}
-	for turn := range turns + 1 {
-		begun, n, sum := time.Now(), 0, 0
-		for e, err := range store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
-			if err != nil {
-				return 0, 0, err
+		batch := slices.Repeat([]annals.NewEvent{{Payload: all.payload}}, all.batch)
+		for n := 0; n < all.count; n += all.batch {
+			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: batch}); err != nil {
+				return err
 			}
-			n, sum = n+1, sum+len(e.Data)
 		}
-		mine := time.Since(begun)
-		begun = time.Now()
-		m, sum2, err := b.queryByHand(ctx, table, string(id))
-		if err != nil {
-			return 0, 0, err
+		for turn := range turns + 1 {
+			begun := time.Now()
+			n, sum, err := replayed(ctx, store, id)
+			mine := time.Since(begun)
+			if err != nil {
+				return err
+			}
+			begun = time.Now()
+			m, sum2, err := b.queryByHand(ctx, "figures", string(id))
+			if err != nil {
+				return err
+			}
+			if n != all.count || m != all.count || sum != sum2 {
+				return fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
+			}
+			if turn > 0 {
+				ours, theirs = ours+mine, theirs+time.Since(begun)
+			}
 		}
-		if n != all.count || m != all.count || sum != sum2 {
-			return 0, 0, fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
-		}
-		if turn > 0 {
-			ours, theirs = ours+mine, theirs+time.Since(begun)
-		}
-	}
-	return ours, theirs, nil
+		return nil
+	})
+	return ours, theirs, err
 }
 
 // queryByHand reads and decodes every event of id with the SDK.
@@ -280,18 +277,16 @@ func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum
 // shardsFigure writes the events of one entity as fast as the model of its shards accepts them. It returns the share of the possible rate
 // and the throttled requests per event, after the burst capacity of the start has been used.
 func shardsFigure(ctx context.Context, shards int, indexed bool) (share, throttles float64, err error) {
-	b, err := openDynamo(ctx, true)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer b.close()
+	layout := j5ik2o.Layout{ShardCount: shards, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}, NoIndex: !indexed}
+	err = onDynamo(ctx, true, layout, dynamostore.Options{MaxInFlight: 128}, func(b *dynamoBench, store annals.Store) error {
+		share, throttles, err = b.shards(ctx, store, shards)
+		return err
+	})
+	return share, throttles, err
+}
+
+func (b *dynamoBench) shards(ctx context.Context, store annals.Store, shards int) (share, throttles float64, err error) {
 	const limit, warm, taken = 50, 6 * time.Second, 8 * time.Second
-	store, err := dynamostore.Open(ctx, b.client, j5ik2o.Layout{ShardCount: shards, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased},
-		Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}, NoIndex: !indexed}, dynamostore.Options{CreateTables: true, MaxInFlight: 128})
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = store.Close() }()
 	b.proxy.SetCapacity(0, limit)
 	b.proxy.Swallow("PutItem") // so that the shards limit the rate, not the test server
 	var next, stored atomic.Int64
@@ -358,19 +353,14 @@ func spreadFigure(ctx context.Context, shards int) (float64, error) {
 		}
 		b.proxy.SetCapacity(600, 0)
 		b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Delay: 5 * time.Millisecond} })
-		begun, n := time.Now(), 0
-		for _, err := range store.Journal().Replay(ctx, "Figure|spread", 1, annals.MaxSeqNr) {
-			if err != nil {
-				return 0, err
-			}
-			n++
-		}
+		begun := time.Now()
+		n, _, err := replayed(ctx, store, "Figure|spread")
 		times[count] = time.Since(begun)
 		b.proxy.SetCapacity(0, 0)
 		b.proxy.SetRule(nil)
 		_ = store.Close()
-		if n != events {
-			return 0, fmt.Errorf("replayed %d events of %d", n, events)
+		if n != events || err != nil {
+			return 0, fmt.Errorf("replayed %d events of %d, %w", n, events, err)
 		}
 	}
 	return times[1].Seconds() / times[shards].Seconds(), nil

@@ -74,17 +74,15 @@ func esaByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error 
 }
 
 // esaLoadFigure alternates between loads and reads of the same items by hand.
-func esaLoadFigure(ctx context.Context) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	store, err := dynamostore.Open(ctx, b.client, esa.Layout{Shards: esaShards}, dynamostore.Options{CreateTables: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = store.Close() }()
+func esaLoadFigure(ctx context.Context) (value float64, err error) {
+	err = onDynamo(ctx, false, esa.Layout{Shards: esaShards}, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
+		value, err = b.esaLoad(ctx, store)
+		return err
+	})
+	return value, err
+}
+
+func (b *dynamoBench) esaLoad(ctx context.Context, store annals.Store) (float64, error) {
 	const id, last = "Figure|loaded", 10
 	for n := range annals.SeqNr(last) {
 		if err := appendOne(ctx, store, id, n); err != nil {

@@ -83,6 +83,17 @@ func reading(events int, read func() (n int, err error)) func() error {
 	}
 }
 
+// replayed counts the events of id that a replay yields, and the bytes of their payloads.
+func replayed(ctx context.Context, s annals.Store, id annals.PersistenceID) (events, bytes int, err error) {
+	for e, err := range s.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+		if err != nil {
+			return events, bytes, err
+		}
+		events, bytes = events+1, bytes+len(e.Data)
+	}
+	return events, bytes, nil
+}
+
 // times is fn so many times, as one side of a ratio.
 func times(n int, fn func() error) func() error {
 	return func() (err error) {

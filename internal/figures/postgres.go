@@ -222,29 +222,30 @@ func groupCommit(ctx context.Context, b *postgresBench) (float64, error) {
 }
 
 func appendAlone(ctx context.Context, b *postgresBench) (float64, error) {
-	pool, err := b.bare(ctx, 1)
+	ours, bare, err := b.beside(ctx, 1, 20, 100*time.Millisecond)
 	if err != nil {
-		return 0, err
-	}
-	defer pool.Close()
-	ours, bare := newSide(1, b.writer), newSide(1, func() func(ctx context.Context) error { return b.inserter(pool) })
-	if err := inTurns(ctx, 20, 100*time.Millisecond, ours, bare); err != nil {
 		return 0, err
 	}
 	return ours.perSecond() / bare.perSecond(), nil
 }
 
 func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
-	pool, err := b.bare(ctx, 16)
+	ours, bare, err := b.beside(ctx, 16, 10, 250*time.Millisecond)
 	if err != nil {
 		return 0, err
 	}
-	defer pool.Close()
-	ours, bare := newSide(16, b.writer), newSide(16, func() func(ctx context.Context) error { return b.inserter(pool) })
-	if err := inTurns(ctx, 10, 250*time.Millisecond, ours, bare); err != nil {
-		return 0, err
-	}
 	return ours.p99().Seconds() / bare.p99().Seconds(), nil
+}
+
+// beside runs so many writers of the store and as many on a bare pool with a connection for each, in turns.
+func (b *postgresBench) beside(ctx context.Context, writers, turns int, while time.Duration) (ours, bare *side, err error) {
+	pool, err := b.bare(ctx, int32(writers))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer pool.Close()
+	ours, bare = newSide(writers, b.writer), newSide(writers, func() func(ctx context.Context) error { return b.inserter(pool) })
+	return ours, bare, inTurns(ctx, turns, while, ours, bare)
 }
 
 // guardedRead runs transactions that read an entity of two events, all of them or the first one. What is behind the end of a read is not guarded.
@@ -386,14 +387,9 @@ func replay(ctx context.Context, b *postgresBench) (float64, error) {
 		return 0, err
 	}
 	// Both sides use one connection, so that the same server process answers them.
-	return ratio(200, clock, reading(events, func() (n int, err error) { return bareReplay(ctx, b.pool, id) }), reading(events, func() (n int, err error) {
-		for _, err := range b.store.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
-			if err != nil {
-				return n, err
-			}
-			n++
-		}
-		return n, nil
+	return ratio(200, clock, reading(events, func() (n int, err error) { return bareReplay(ctx, b.pool, id) }), reading(events, func() (int, error) {
+		n, _, err := replayed(ctx, b.store, id)
+		return n, err
 	}))
 }
 

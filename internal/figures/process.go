@@ -18,7 +18,7 @@ import (
 
 // processFigures are what a process manager costs beside one that is written by hand.
 func processFigures() []Figure {
-	return []Figure{{Name: "process-timers-sqlite", Goal: AtLeast(1), Run: processTimers,
+	return []Figure{{Name: "process-timers-sqlite", Goal: AtLeast(1), Run: onSQLite(processTimers),
 		About: "timers a second that are set because of an event, take effect, and send a command to an entity, divided by those of a projection that writes rows of a table exactly once, and a loop that sends the command of one row after the other and deletes the row"}}
 }
 
@@ -29,12 +29,7 @@ var pings = behavior.EventSourced[int, int, int, struct{}]{
 	Evolve: func(n, _ int) int { return n + 1 },
 }
 
-func processTimers(ctx context.Context) (ratio float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
+func processTimers(ctx context.Context, b *sqliteBench) (float64, error) {
 	recipients, err := aggregate.New(b.store, pings, aggregate.Options{})
 	if err != nil {
 		return 0, err

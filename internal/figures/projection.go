@@ -32,7 +32,7 @@ func projectionFigures() []Figure {
 	const awaitAbout = "90th percentile in milliseconds of the time from the end of the transaction that handles an event to the return of Await, of a Control without the Runner, at the load of projection-latency"
 	const liveAbout = "processor time of a program and of PostgreSQL for an append and its handling exactly once, with 100 appends a second and %d ranges, divided by that with one range"
 	return []Figure{
-		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: catchupSQLite, About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
+		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: onSQLite(catchupSQLite), About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
 		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
 		{Name: "projection-catchup-dynamodb", Goal: AtLeast(0.6), Run: catchupDynamoDB, About: fmt.Sprintf(about, "transactions of 50 puts")},
 		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: func(ctx context.Context) (float64, error) { return handledIn(latencySQLite(ctx)) }, About: latencyAbout},
@@ -135,12 +135,7 @@ func catchup[T any](ctx context.Context, store projection.TxStore[T], count, bat
 	return median(theirs) / median(ours), nil
 }
 
-func catchupSQLite(ctx context.Context) (ratio float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
+func catchupSQLite(ctx context.Context, b *sqliteBench) (ratio float64, err error) {
 	// By hand the rows go to the same file as the events, through a connection with the settings of the store's.
 	hand, err := sql.Open("sqlite", "file:"+filepath.Join(b.dir, "annals.db")+sqlitePragmas)
 	if err != nil {
@@ -272,18 +267,15 @@ func settle(ctx context.Context, store annals.Store) error {
 	return err
 }
 
-func catchupDynamoDB(ctx context.Context) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second},
-		dynamostore.Options{CreateTables: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = store.Close() }()
+func catchupDynamoDB(ctx context.Context) (value float64, err error) {
+	err = onDynamo(ctx, false, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
+		value, err = b.catchup(ctx, store.(*dynamostore.Store))
+		return err
+	})
+	return value, err
+}
+
+func (b *dynamoBench) catchup(ctx context.Context, store *dynamostore.Store) (float64, error) {
 	if _, err := b.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: aws.String("rows"), BillingMode: types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}}}); err != nil {

@@ -218,17 +218,11 @@ func idlePostgres(ctx context.Context, b *postgresBench) (float64, error) {
 	return idling(ctx, store, o)
 }
 
-func idleDynamoDB(ctx context.Context) (float64, error) {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
+func idleDynamoDB(ctx context.Context) (value float64, err error) {
 	o := &requests{}
-	store, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{CreateTables: true, Observer: o})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = store.Close() }()
-	return idling(ctx, store, o)
+	err = onDynamo(ctx, false, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{Observer: o}, func(_ *dynamoBench, store annals.Store) error {
+		value, err = idling(ctx, store, o)
+		return err
+	})
+	return value, err
 }

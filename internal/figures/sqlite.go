@@ -134,14 +134,9 @@ func replayFigure(ctx context.Context, b *sqliteBench) (float64, error) {
 	if err := b.fill(ctx, events/100, 100); err != nil {
 		return 0, err
 	}
-	replay := func() (n int, err error) {
-		for _, err := range b.store.Journal().Replay(ctx, benchID(0), 1, annals.MaxSeqNr) {
-			if err != nil {
-				return n, err
-			}
-			n++
-		}
-		return n, nil
+	replay := func() (int, error) {
+		n, _, err := replayed(ctx, b.store, benchID(0))
+		return n, err
 	}
 	query := func() (int, error) { return b.selectAll(ctx, benchID(0)) }
 	return ratio(20, clock, reading(events, query), reading(events, replay))

@@ -33,27 +33,23 @@ func (j *Journal[E]) Source() projection.Source[E] {
 	return projection.Source[E]{Store: j.store, Codec: j.codec}
 }
 
-// Append appends an event for each of values to the entity id. They get the next numbers and the time of the clock.
+// Append appends an event for each of values to the entity id. They get the next numbers and the time of the clock. Events with tags, metadata
+// or another time are appended to the Store of Source.
 func (j *Journal[E]) Append(id annals.PersistenceID, values ...E) {
 	j.t.Helper()
-	for _, v := range values {
-		j.AppendEvent(id, v, annals.NewEvent{})
-	}
-}
-
-// AppendEvent appends an event of value to the entity id, with the tags, the metadata and the time of e. The payload of e is not used.
-func (j *Journal[E]) AppendEvent(id annals.PersistenceID, value E, e annals.NewEvent) {
-	j.t.Helper()
 	ctx := context.WithoutCancel(j.t.Context())
-	after, err := j.store.Journal().LastSeqNr(ctx, id)
-	if err == nil {
-		e.Payload, err = j.codec.Encode(value)
-	}
-	if err == nil {
-		_, err = j.store.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{e}})
-	}
-	if err != nil {
-		j.t.Fatalf("append event %d of %s: %v", after+1, id, err)
+	for _, v := range values {
+		after, err := j.store.Journal().LastSeqNr(ctx, id)
+		var e annals.NewEvent
+		if err == nil {
+			e.Payload, err = j.codec.Encode(v)
+		}
+		if err == nil {
+			_, err = j.store.Journal().Append(ctx, annals.Commit{ID: id, After: after, Events: []annals.NewEvent{e}})
+		}
+		if err != nil {
+			j.t.Fatalf("append event %d of %s: %v", after+1, id, err)
+		}
 	}
 }
 

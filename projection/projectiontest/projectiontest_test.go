@@ -61,7 +61,15 @@ func TestRedeliverAtLeastOnce(t *testing.T) {
 	journal := projectiontest.NewJournal(t, words)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	journal.Append("T|1", "a", "b")
-	journal.AppendEvent("T|1", "c", annals.NewEvent{Tags: []string{"red"}, Metadata: annals.Payload{SerializerID: 1, Data: []byte("who")}, Time: at})
+	payload, err := words.Encode("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = journal.Source().Store.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: 2, Events: []annals.NewEvent{
+		{Payload: payload, Tags: []string{"red"}, Metadata: annals.Payload{SerializerID: 1, Data: []byte("who")}, Time: at}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		handled := map[annals.SeqNr][]envelope{}
 		r, err := projection.AtLeastOnce("p", journal.Source(), projectiontest.Redeliver(memstore.New()), func(_ context.Context, e envelope) error {

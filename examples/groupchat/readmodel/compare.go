@@ -12,7 +12,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/examples/groupchat/chat"
-	"github.com/annals-go/annals/sqltx"
 )
 
 // Totals are what a comparison has found to be equal.
@@ -41,7 +40,7 @@ func (m *Model) Compare(ctx context.Context, journal annals.Store, threads ...st
 		total.add(want)
 	}
 	n := 0
-	err := m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&n) }, `SELECT count(*) FROM chat_thread WHERE generation = `+currentGeneration)
+	err := m.in.Read(ctx, func(scan func(...any) error) error { return scan(&n) }, `SELECT count(*) FROM chat_thread WHERE generation = `+currentGeneration)
 	if err == nil && n != total.Threads {
 		err = fmt.Errorf("the read model differs from the journal: it has %d threads, not %d", n, total.Threads)
 	}
@@ -86,7 +85,7 @@ type row struct {
 
 // thread reads what the tables have of a thread.
 func (m *Model) thread(ctx context.Context, id string) (c contents, err error) {
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error {
+	err = m.in.Read(ctx, func(scan func(...any) error) error {
 		var r row
 		err := scan(&r.name, &r.members, &r.posted, &r.messages)
 		c.rows = append(c.rows, r)

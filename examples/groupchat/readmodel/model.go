@@ -66,6 +66,6 @@ func (m *Model) runner(journal annals.Store, generation int64, o projection.Opti
 
 // generation returns the generation that is read.
 func (m *Model) generation(ctx context.Context) (n int64, err error) {
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&n) }, `SELECT current FROM chat_generation`)
+	err = m.in.Read(ctx, func(scan func(...any) error) error { return scan(&n) }, `SELECT current FROM chat_generation`)
 	return n, err
 }

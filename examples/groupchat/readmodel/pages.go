@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals/examples/groupchat/chat"
-	"github.com/annals-go/annals/sqltx"
 )
 
 // Thread is a thread as one of its members sees it.
@@ -50,20 +49,20 @@ func (m *Model) Threads(ctx context.Context, account, after string, limit int) (
 
 // Thread returns one thread of an account; ok is false when the account is not a member of it.
 func (m *Model) Thread(ctx context.Context, account, thread string) (t Thread, ok bool, err error) {
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error {
+	err = m.in.Read(ctx, func(scan func(...any) error) error {
 		ok = true
 		return scanThread(scan, &t)
 	}, selectThreads+` AND m.thread = $2`, account, thread)
 	return t, ok, err
 }
 
-func scanThread(scan sqltx.Scan, t *Thread) error {
+func scanThread(scan func(...any) error, t *Thread) error {
 	return scan(&t.ID, &t.Name, &t.Members, &t.Messages, &t.Role, &t.ReadTo, &t.Unread)
 }
 
 // Members returns the members of a thread after an account, in the order of their accounts, as Threads does.
 func (m *Model) Members(ctx context.Context, thread, after string, limit int) (page []Member, more bool, err error) {
-	return pageOf(ctx, m, limit, func(scan sqltx.Scan, m *Member) error {
+	return pageOf(ctx, m, limit, func(scan func(...any) error, m *Member) error {
 		return scan(&m.Account, &m.Role, &m.ReadTo, &m.Unread)
 	}, `SELECT account, role, read_to, unread FROM chat_member
 		WHERE generation = `+currentGeneration+` AND thread = $1 AND account > $2 ORDER BY account LIMIT $3`, thread, after)
@@ -71,7 +70,7 @@ func (m *Model) Members(ctx context.Context, thread, after string, limit int) (p
 
 // Messages returns the messages of a thread after a position, in the order of posting, as Threads does.
 func (m *Model) Messages(ctx context.Context, thread string, after, limit int) (page []Message, more bool, err error) {
-	return pageOf(ctx, m, limit, func(scan sqltx.Scan, m *Message) error {
+	return pageOf(ctx, m, limit, func(scan func(...any) error, m *Message) error {
 		var at int64
 		err := scan(&m.Position, &m.ID, &m.Sender, &m.Text, &m.Edited, &at)
 		m.At = time.UnixMicro(at).UTC()
@@ -82,15 +81,15 @@ func (m *Model) Messages(ctx context.Context, thread string, after, limit int) (
 
 // Unread returns how much an account has not read in all of its threads.
 func (m *Model) Unread(ctx context.Context, account string) (u Unread, err error) {
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&u.Threads, &u.Messages) },
+	err = m.in.Read(ctx, func(scan func(...any) error) error { return scan(&u.Threads, &u.Messages) },
 		`SELECT count(*), CAST(COALESCE(sum(unread), 0) AS BIGINT) FROM chat_member
 		WHERE generation = `+currentGeneration+` AND account = $1 AND unread > 0`, account)
 	return u, err
 }
 
 // pageOf reads a page with a statement whose last argument is its limit.
-func pageOf[T any](ctx context.Context, m *Model, limit int, into func(sqltx.Scan, *T) error, text string, args ...any) (page []T, more bool, err error) {
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error {
+func pageOf[T any](ctx context.Context, m *Model, limit int, into func(func(...any) error, *T) error, text string, args ...any) (page []T, more bool, err error) {
+	err = m.in.Read(ctx, func(scan func(...any) error) error {
 		if len(page) == limit {
 			more = true
 			return nil

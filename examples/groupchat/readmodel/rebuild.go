@@ -121,7 +121,7 @@ func (m *Model) newGeneration(ctx context.Context) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&n) }, `SELECT newest FROM chat_generation`)
+	err = m.in.Read(ctx, func(scan func(...any) error) error { return scan(&n) }, `SELECT newest FROM chat_generation`)
 	return n, err
 }
 
@@ -150,7 +150,7 @@ func (m *Model) deleteBefore(ctx context.Context, first int64) error {
 			thread     string
 		}
 		var some []old
-		err := m.in.Read(ctx, func(scan sqltx.Scan) error {
+		err := m.in.Read(ctx, func(scan func(...any) error) error {
 			some = append(some, old{})
 			last := &some[len(some)-1]
 			return scan(&last.generation, &last.thread)

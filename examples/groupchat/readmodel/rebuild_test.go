@@ -13,7 +13,6 @@ import (
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/projection"
-	"github.com/annals-go/annals/sqltx"
 )
 
 // Rows that are wrong are right after a rebuild, also when a server runs and events are written meanwhile. The server goes on with the new
@@ -68,7 +67,7 @@ func TestRebuild(t *testing.T) {
 		equal(true)
 		for _, table := range []string{"chat_thread", "chat_member", "chat_message"} {
 			old := 0
-			err := m.in.Read(t.Context(), func(scan sqltx.Scan) error { return scan(&old) }, `SELECT count(*) FROM `+table+` WHERE generation < 3`)
+			err := m.in.Read(t.Context(), func(scan func(...any) error) error { return scan(&old) }, `SELECT count(*) FROM `+table+` WHERE generation < 3`)
 			if err != nil || old > 0 {
 				t.Errorf("%s has %d old rows, %v", table, old, err)
 			}

@@ -131,7 +131,7 @@ func count(ctx context.Context, tx sqltx.Tx, generation int64, e annals.Event) (
 // handled returns the number of the last event of each thread that a generation has handled.
 func (m *Model) handled(ctx context.Context, generation int64) (map[string]int64, error) {
 	numbers := map[string]int64{}
-	err := m.in.Read(ctx, func(scan sqltx.Scan) error {
+	err := m.in.Read(ctx, func(scan func(...any) error) error {
 		var thread string
 		var n int64
 		err := scan(&thread, &n)
@@ -144,6 +144,6 @@ func (m *Model) handled(ctx context.Context, generation int64) (map[string]int64
 // subscription is the name under which the updaters of a generation subscribe. A read model in another database has other names, because
 // it has not handled what this one has acknowledged.
 func (m *Model) subscription(ctx context.Context, generation int64) (name string, err error) {
-	err = m.in.Read(ctx, func(scan sqltx.Scan) error { return scan(&name) }, `SELECT name FROM chat_subscription`)
+	err = m.in.Read(ctx, func(scan func(...any) error) error { return scan(&name) }, `SELECT name FROM chat_subscription`)
 	return fmt.Sprintf("%s-%s", projectionOf(generation), name), err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/projection"
-	"github.com/annals-go/annals/sqltx"
 )
 
 // pushing is a store that pushes its events, and cannot be queried for them. Of its acknowledgements, the first ones fail.
@@ -192,7 +191,7 @@ func TestRebuildPushed(t *testing.T) {
 		awaitFold(t, m, journal)
 		stop()
 		old := 0
-		err := m.in.Read(t.Context(), func(scan sqltx.Scan) error { return scan(&old) }, `SELECT count(*) FROM chat_handled WHERE generation < 2`)
+		err := m.in.Read(t.Context(), func(scan func(...any) error) error { return scan(&old) }, `SELECT count(*) FROM chat_handled WHERE generation < 2`)
 		if err != nil || old > 0 {
 			t.Errorf("%d old rows, %v", old, err)
 		}
