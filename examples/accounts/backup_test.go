@@ -91,7 +91,7 @@ func copyDatabase(t *testing.T, from, to string) {
 func compareBalances(t *testing.T, store sqltx.Store, accounts *aggregate.Repository[Command, int64, int64]) {
 	t.Helper()
 	rows := 0
-	err := store.Read(t.Context(), func(scan sqltx.Scan) error {
+	err := store.Read(t.Context(), func(scan func(...any) error) error {
 		var name string
 		var cents int64
 		if err := scan(&name, &cents); err != nil {
