@@ -44,7 +44,7 @@ var rules = []struct {
 	{pkg: "aggregate", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/host internal/keys internal/panics"},
 	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/keys internal/panics internal/progress"},
-	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/document internal/leases internal/panics internal/progress internal/valid"},
+	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/contexts internal/document internal/leases internal/panics internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
 	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/panics internal/quote"},
 	{pkg: "process/processtest", may: "root codec process"},

@@ -57,7 +57,7 @@ type Options struct {
 	// EvolveStored gets (Times, Metadata, StateMetadata). Without it New and NewState refuse the store with ErrUnsupported.
 	MayDrop bool
 
-	// Observer is told once of each operation of the Repository: "load" reads an entity, "write" writes what a command decided, with
+	// Observer is told once of each operation of the Repository: "ask" is a command, with the error that the caller gets; "load" reads an entity, "write" writes what a command decided, with
 	// all tries, "snapshot" saves a snapshot and deletes what it makes superfluous. Call.Store is "aggregate". The operations of
 	// stores have other names, so a store and its hosts can share an Observer. Result.Requests is 0: the store counts those. May be nil.
 	Observer annals.Observer
@@ -173,7 +173,14 @@ func (r *Repository[C, S, R]) DoAt(ctx context.Context, id string, at annals.Seq
 	return r.do(ctx, id, c, at)
 }
 
-func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], err error) {
+func (r *Repository[C, S, R]) do(ctx context.Context, id string, c C, at annals.SeqNr) (behavior.Result[R], error) {
+	if r.o.Observer == nil {
+		return r.ask(ctx, id, c, at)
+	}
+	return r.model.Ask(ctx, id, func(ctx context.Context) (behavior.Result[R], error) { return r.ask(ctx, id, c, at) })
+}
+
+func (r *Repository[C, S, R]) ask(ctx context.Context, id string, c C, at annals.SeqNr) (result behavior.Result[R], err error) {
 	pid, err := r.model.Identify(host.OpAsk, id)
 	if err != nil {
 		return result, err

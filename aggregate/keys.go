@@ -36,7 +36,14 @@ func (r *Repository[C, S, R]) AskOnce(ctx context.Context, key, id string, c C) 
 }
 
 // DoOnce is AskOnce with the entity's number after the command, when it was executed.
-func (r *Repository[C, S, R]) DoOnce(ctx context.Context, key, id string, c C) (result behavior.Result[R], err error) {
+func (r *Repository[C, S, R]) DoOnce(ctx context.Context, key, id string, c C) (behavior.Result[R], error) {
+	if r.o.Observer == nil {
+		return r.doOnce(ctx, key, id, c)
+	}
+	return r.model.Ask(ctx, id, func(ctx context.Context) (behavior.Result[R], error) { return r.doOnce(ctx, key, id, c) })
+}
+
+func (r *Repository[C, S, R]) doOnce(ctx context.Context, key, id string, c C) (result behavior.Result[R], err error) {
 	pid, err := r.model.Identify(host.OpAsk, id)
 	if err != nil {
 		return result, err

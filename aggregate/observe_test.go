@@ -17,6 +17,7 @@ import (
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
+	asked []string // "ask"; a snapshot can end before it and after it
 }
 
 type callerKey struct{}
@@ -26,7 +27,11 @@ func (r *recorder) Start(ctx context.Context, _ annals.Call) context.Context { r
 func (r *recorder) End(ctx context.Context, c annals.Call, res annals.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.calls = append(r.calls, fmt.Sprintf("%s %s %s for %v: %d %d events, %d bytes, %d retries, %t", c.Store, c.Op, c.ID, ctx.Value(callerKey{}),
+	to := &r.calls
+	if c.Op == "ask" {
+		to = &r.asked
+	}
+	*to = append(*to, fmt.Sprintf("%s %s %s for %v: %d %d events, %d bytes, %d retries, %t", c.Store, c.Op, c.ID, ctx.Value(callerKey{}),
 		c.Events, res.Events, res.Bytes, res.Retries, res.Err != nil))
 }
 
@@ -70,6 +75,13 @@ func TestObserver(t *testing.T) {
 		}
 		if !slices.Equal(r.calls, want) {
 			t.Errorf("told %q, want %q", r.calls, want)
+		}
+		want = []string{
+			"aggregate ask Account|a for ann: 0 0 events, 0 bytes, 0 retries, false", "aggregate ask Account|a for ann: 0 0 events, 0 bytes, 0 retries, false",
+			"aggregate ask Account|a for ann: 0 0 events, 0 bytes, 0 retries, true",
+		}
+		if !slices.Equal(r.asked, want) {
+			t.Errorf("told %q, want %q", r.asked, want)
 		}
 	})
 }

@@ -36,7 +36,7 @@ type spent struct {
 
 type spentKey struct{}
 
-// Count adds to the call of ctx what it has cost: Requests, Retries, ReadUnits, WriteUnits and Unused of r. The last Warning counts. Other
+// Count adds to the call of ctx what it has cost: Requests, Retries, Throttles, ReadUnits, WriteUnits and Unused of r. The last Warning counts. Other
 // fields are left out: the Store counts events and bytes. Without an Observer only the Warning counts, for followers.
 func Count(ctx context.Context, r annals.Result) {
 	if r.Warning != nil {
@@ -50,6 +50,7 @@ func Count(ctx context.Context, r annals.Result) {
 	defer sp.mu.Unlock()
 	sp.result.Requests += r.Requests
 	sp.result.Retries += r.Retries
+	sp.result.Throttles += r.Throttles
 	sp.result.ReadUnits += r.ReadUnits
 	sp.result.WriteUnits += r.WriteUnits
 	sp.result.Unused += r.Unused

@@ -93,6 +93,7 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 		}
 		switch {
 		case c == throttled:
+			driver.Count(ctx, annals.Result{Throttles: 1})
 			e.pace.slow(r.keys())
 		case c != lost && c != unreached && e.pace.busy():
 			e.pace.pass(r.keys())

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -159,6 +160,7 @@ func (e *engine) batch(ctx context.Context, mode string, keys []plan.Get, send f
 		if keys = left; len(left) < asked {
 			continue
 		}
+		driver.Count(ctx, annals.Result{Throttles: 1})
 		e.pace.slow(touched())
 		if err := backoff.Sleep(ctx, retryDelay(try)); err != nil {
 			return stopped(err)

@@ -123,11 +123,16 @@ func TestUnknownOutcome(t *testing.T) {
 func TestThrottling(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, p := behindProxy(t, dynamostore.Options{})
+	told := &recorder{}
+	s, p := behindProxy(t, dynamostore.Options{Observer: told})
 	id := annals.NewPersistenceID("Thing", "1")
 	var seen sync.Map
+	var throttled atomic.Int64
 	p.SetRule(func(r dynamo.Request) dynamo.Fault {
 		_, again := seen.LoadOrStore(r.Operation+fmt.Sprint(r.Number%3), true)
+		if !again && r.Operation != "BatchWriteItem" { // which does a part, and returns the other keys
+			throttled.Add(1)
+		}
 		return dynamo.Fault{Throttle: !again}
 	})
 	large := make([]byte, 3<<20) // incompressible: parts
@@ -141,6 +146,13 @@ func TestThrottling(t *testing.T) {
 	}
 	if got := replay(ctx, t, s, id, 1, annals.MaxSeqNr); len(got) != 2 {
 		t.Error(got)
+	}
+	counted := 0
+	for _, r := range told.results() {
+		counted += r.Throttles
+	}
+	if n := throttled.Load(); n == 0 || counted != int(n) {
+		t.Errorf("of %d throttled requests the Observer was told of %d", n, counted)
 	}
 	for _, operation := range []string{"PutItem", "TransactWriteItems", "BatchWriteItem", "UpdateItem", "Query"} {
 		if p.Counts()[operation] < 2 {

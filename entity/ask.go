@@ -43,7 +43,14 @@ func (r *Runtime[C, S, R]) DoAt(ctx context.Context, id string, at annals.SeqNr,
 	return r.do(ctx, id, doing, at, c)
 }
 
-func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.SeqNr, value C) (result behavior.Result[R], err error) {
+func (r *Runtime[C, S, R]) do(ctx context.Context, id string, k kind, at annals.SeqNr, value C) (behavior.Result[R], error) {
+	if r.o.Observer == nil {
+		return r.execute(ctx, id, k, at, value)
+	}
+	return r.model.Ask(ctx, id, func(ctx context.Context) (behavior.Result[R], error) { return r.execute(ctx, id, k, at, value) })
+}
+
+func (r *Runtime[C, S, R]) execute(ctx context.Context, id string, k kind, at annals.SeqNr, value C) (result behavior.Result[R], err error) {
 	c := r.newCommand(ctx, k)
 	c.value, c.at = value, at
 	if err := r.submit(id, c); err != nil {

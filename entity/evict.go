@@ -51,6 +51,9 @@ func (e *entity[C, S, R]) release() {
 	e.held, e.working = false, true
 	e.mu.Unlock()
 	e.state, e.loaded = e.runtime.model.New(e.id, e.pid), false // the next command loads the entity
+	e.runtime.mu.Lock()
+	e.runtime.evicted++
+	e.runtime.mu.Unlock()
 	if !e.runtime.retire(e) {
 		e.begin()
 	}

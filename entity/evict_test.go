@@ -86,6 +86,9 @@ func TestEvict(t *testing.T) {
 				t.Errorf("saw %+v of a forgotten entity", got)
 			}
 			mustView(t, rt, 1, 1)
+			if s := rt.Stats(); s != (entity.Stats{Entities: 1, Evicted: 1}) {
+				t.Errorf("%+v", s)
+			}
 			if err := rt.Shutdown(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -188,6 +188,7 @@ func ExampleOptions_observer() {
 	// Output:
 	// entity load Counter|c-1 0 events for request r-1
 	// entity write Counter|c-1 1 events for request r-1
+	// entity ask Counter|c-1 0 events for request r-1
 	// 5 <nil>
 }
 

@@ -1,7 +1,7 @@
 package entity
 
 // Len is the number of entities in memory.
-func (r *Runtime[C, S, R]) Len() int { entities, _ := r.Size(); return entities }
+func (r *Runtime[C, S, R]) Len() int { return r.Stats().Entities }
 
 // Pending is how many commands wait for an answer.
-func (r *Runtime[C, S, R]) Pending() int { _, pending := r.Size(); return pending }
+func (r *Runtime[C, S, R]) Pending() int { return r.Stats().Pending }

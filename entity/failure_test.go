@@ -1,8 +1,10 @@
 package entity_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -265,5 +267,37 @@ func TestFirstTryFarBehindIsDecidedAgain(t *testing.T) {
 		}
 		rt, _ := entity.NewState(s, accountState, entity.Options{})
 		mustAsk(t, rt, 5, 11)
+	})
+}
+
+// Writes that the store does not take, however often they are sent, are logged, and not one by one.
+func TestWritesThatAreGivenUpAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newHooked()
+		var log bytes.Buffer
+		rt, _ := entity.New(s, account, entity.Options{WriteTimeout: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		down := true
+		s.write = func(_ context.Context, _ written, next func() error) error {
+			if down {
+				return &annals.Error{Op: "test", Kind: annals.ErrUnavailable}
+			}
+			return next()
+		}
+		for range 9 {
+			if _, err := rt.Ask(t.Context(), "a", 5); !errors.Is(err, annals.ErrUnavailable) {
+				t.Error(err)
+			}
+		}
+		if n := strings.Count(log.String(), "a write was given up"); n != 4 || !strings.Contains(log.String(), `"writes given up in a row"=8`) || !strings.Contains(log.String(), "id=Account|a") {
+			t.Errorf("9 writes that were given up are logged %d times:\n%s", n, log.String())
+		}
+		down = false
+		mustAsk(t, rt, 5, 5)
+		down = true
+		_, _ = rt.Ask(t.Context(), "a", 5)
+		if n := strings.Count(log.String(), "a write was given up"); n != 5 {
+			t.Errorf("the first one after a write that succeeded is not logged:\n%s", log.String())
+		}
 	})
 }

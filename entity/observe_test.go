@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 type recorder struct {
 	mu    sync.Mutex
 	calls []string
+	asked []string // "ask", which ends when its caller has the answer
 }
 
 type span struct{}
@@ -39,7 +41,11 @@ func (r *recorder) End(ctx context.Context, c annals.Call, res annals.Result) {
 	for _, c := range callers {
 		names = append(names, c.Value(caller{}))
 	}
-	r.calls = append(r.calls, fmt.Sprint(c.Store, " ", c.Op, " ", c.ID, " for ", names, ": ", c.Events, " ", res.Events, " events ", res.Bytes, " bytes ",
+	to := &r.calls
+	if c.Op == "ask" {
+		to = &r.asked
+	}
+	*to = append(*to, fmt.Sprint(c.Store, " ", c.Op, " ", c.ID, " for ", names, ": ", c.Events, " ", res.Events, " events ", res.Bytes, " bytes ",
 		res.Retries, " retries ", res.Duration > 0, " ", res.Err != nil, " within ", ctx.Value(span{})))
 }
 
@@ -118,6 +124,14 @@ func TestObserver(t *testing.T) {
 		}
 		r.told(t, "entity confirm Account|a for [dan]: 0 0 events 0 bytes 0 retries false false within confirm",
 			"entity load Account|a for [eve]: 0 3 events 5 bytes 0 retries false false within load")
+		slices.Sort(r.asked)
+		want := []string{}
+		for _, name := range []string{"ann", "ann", "bob", "cid", "dan", "eve"} {
+			want = append(want, fmt.Sprintf("entity ask Account|a for [%s]: 0 0 events 0 bytes 0 retries %t false within ask", name, len(want) == 1))
+		}
+		if diff := cmp.Diff(want, r.asked); diff != "" {
+			t.Error(diff)
+		}
 	})
 }
 

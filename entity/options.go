@@ -48,7 +48,8 @@ type Options struct {
 	// EvolveStored gets (Times, Metadata, StateMetadata). Without it New and NewState refuse the store with ErrUnsupported.
 	MayDrop bool
 
-	// Observer is told once of each operation of the Runtime: "load" reads an entity, "write" writes what the commands of a batch
+	// Observer is told once of each operation of the Runtime: "ask" is a command, from its call to its answer, with the error that the caller gets;
+	// "load" reads an entity, "write" writes what the commands of a batch
 	// decided, with all tries, "confirm" asks the store whether another owner has written, "snapshot" saves a snapshot and deletes what it makes
 	// superfluous. Call.Store is "entity". The operations of stores have other names, so a store and its hosts can share an Observer.
 	// Result.Requests is 0: the store counts those. The context of an operation has the values of the caller's, or, where several

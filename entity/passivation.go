@@ -78,6 +78,7 @@ func (e *entity[C, S, R]) shrink() {
 func (r *Runtime[C, S, R]) evict(e *entity[C, S, R]) {
 	r.idle.remove(e)
 	delete(r.live, e.id)
+	r.evicted++
 }
 
 // sweepLater sets the timer for the entity that has been idle longest. r.mu is held.

@@ -34,8 +34,8 @@ func TestIdleEntitiesPassivate(t *testing.T) {
 				t.Errorf("%d entities in memory, want 5", n)
 			}
 			time.Sleep(2 * time.Minute)
-			if n := rt.Len(); n != 0 {
-				t.Errorf("%d entities in memory, want none", n)
+			if s := rt.Stats(); s.Entities != 0 || s.Evicted != 10 || s.Pending != 0 {
+				t.Errorf("%+v, want that all 10 entities were dropped", s)
 			}
 			mustAskID(t, rt, "0", 1, 3)
 		})

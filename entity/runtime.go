@@ -28,6 +28,7 @@ type Runtime[C, S, R any] struct {
 	mu       sync.Mutex // locked before entity.mu where both are held
 	live     map[string]*entity[C, S, R]
 	idle     idleList[C, S, R]
+	evicted  int64
 	active   int       // live and not idle
 	queue    list.List // of *waitingCommand: commands to entities that cannot be in memory yet; then no entity is idle
 	sweeper  *time.Timer
@@ -64,9 +65,16 @@ func newRuntime[C, S, R any](store annals.Store, model host.Observed[C, S, R], o
 	return r
 }
 
-// Size is how many entities are in memory, and how many commands wait for an answer.
-func (r *Runtime[C, S, R]) Size() (entities, pending int) {
+// Stats is what a Runtime has in memory.
+type Stats struct {
+	Entities int   // in memory
+	Pending  int   // commands that wait for an answer, of all entities
+	Evicted  int64 // entities that were dropped from memory since the Runtime was made: idle, to make room, or by Evict
+}
+
+// Stats returns what is in memory now. It takes no time, and may be called often.
+func (r *Runtime[C, S, R]) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.live), int(r.pending.Load())
+	return Stats{Entities: len(r.live), Pending: int(r.pending.Load()), Evicted: r.evicted}
 }

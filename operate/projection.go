@@ -161,31 +161,13 @@ func (a *answer) howFar(s, events annals.Store, n string) (projection.Status, er
 
 // judge says what an operator should know of s.
 func (a *answer) judge(s projection.Status) {
-	if len(s.Ranges) == 0 {
-		a.find("never-run", "", "%s has not been run in this store", name(s.Name))
-		return
-	}
-	if s.Paused {
-		a.say("paused", a.next("projection", "resume", s.Name), "%s is paused", name(s.Name))
-	}
-	for _, r := range s.Ranges {
-		switch {
-		case r.Hangs:
-			a.find("hangs", "", "%s: the handler of slices %s does not return: look at the process %s", name(s.Name), r.Slices, name(r.Runner))
-		case !r.StuckSince.IsZero():
-			a.find("stuck", "", "%s: slices %s do not go on since %s; steps repeated: %d, the last because of %s", name(s.Name), r.Slices, at(r.StuckSince), r.Repeats, name(r.Cause))
-		case r.Runner == "" && !s.Paused:
-			a.find("nobody", "", "%s: nobody handles slices %s: is a runner running?", name(s.Name), r.Slices)
+	next := map[string]string{"paused": a.next("projection", "resume", s.Name), "parked": a.next("projection", "parked", s.Name)}
+	for _, p := range s.Problems() {
+		tell := a.say
+		if p.Fault {
+			tell = a.find
 		}
-		if r.Warning != "" {
-			a.find("warning", "", "%s: slices %s: %s", name(s.Name), r.Slices, name(r.Warning))
-		}
-	}
-	if s.Parked > 0 {
-		a.find("parked", a.next("projection", "parked", s.Name), "%s: %d parked: their events wait", name(s.Name), s.Parked)
-	}
-	if s.Late > 0 {
-		a.say("late", "", "%s: %s became visible later than the store promises, the last at %s, and were handled", name(s.Name), count(s.Late, "event"), at(s.LateAt))
+		tell(p.Code, next[p.Code], "%s: %s", name(s.Name), line(p.Text, 1000))
 	}
 }
 

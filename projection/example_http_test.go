@@ -104,3 +104,37 @@ func ExampleControl_Await() {
 	// /authors/ann?thread=t-1&number=3: ann has posted 3
 	// <nil>
 }
+
+// The health of a projection, for probes and alerts.
+func ExampleHealth() {
+	ctx, store := context.Background(), memstore.New()
+	source := projection.Source[Posted]{Store: store, Type: "Thread", Codec: posted}
+	runner, err := projection.AtLeastOnce("mails", source, store, func(context.Context, projection.Envelope[Posted]) error { return nil }, projection.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	health := projection.NewHealth(runner.Control(), store, projection.HealthOptions{})
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /health/projection", func(w http.ResponseWriter, r *http.Request) {
+		within, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		defer cancel()
+		switch err, ill := health.Check(within), (*projection.Unhealthy)(nil); {
+		case errors.As(err, &ill):
+			http.Error(w, ill.Error(), http.StatusServiceUnavailable)
+		case err != nil: // nothing is known of the projection
+			http.Error(w, "the store cannot be read", http.StatusServiceUnavailable)
+		}
+	})
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() { ended <- runner.Run(running) }()
+	answer := httptest.NewRecorder()
+	routes.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/health/projection", http.NoBody))
+	fmt.Println(answer.Code)
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// 200
+	// <nil>
+}

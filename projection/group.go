@@ -30,7 +30,7 @@ type group struct {
 	log        *slog.Logger
 	now        func() time.Time                                  // time.Now; only differences count
 	orders     *atomic.Int64                                     // is set to record.Orders; may be nil
-	health     func(annals.SliceRange) *health                   // may be nil
+	health     func(annals.SliceRange) *condition                // may be nil
 	tell       func(context.Context, annals.Call, annals.Result) // set where health is
 }
 
@@ -276,16 +276,30 @@ func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 	}
 	m.running[r] = task{epoch, stop}
 	m.log.DebugContext(ctx, "annals: a range is taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
+	m.changes(ctx, opTake)
 	m.wait.Go(func() {
 		defer stop()
 		seen, err := m.hold(working, r, epoch)
 		end()
+		if seen > 0 && err == nil {
+			m.log.WarnContext(ctx, "annals: another runner has taken over a range, or the projection was set back", "projection", m.projection, "runner", m.id,
+				"slices", r, "epoch", epoch, "newer", seen)
+			m.changes(ctx, opLose)
+		}
+		m.changes(ctx, opRelease)
 		m.log.DebugContext(ctx, "annals: a range is given up", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 		select {
 		case m.ended <- ending{r, seen, err}:
 		case <-ctx.Done(): // run ends
 		}
 	})
+}
+
+// changes tells that the runner takes, loses or gives up a range.
+func (m *member) changes(ctx context.Context, op string) {
+	if m.tell != nil {
+		m.tell(ctx, annals.Call{Op: op}, annals.Result{})
+	}
 }
 
 // runKey is the key of run's context in that of a work.

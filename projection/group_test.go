@@ -212,17 +212,17 @@ func TestGroupReset(t *testing.T) {
 func TestGroupCountsLateEventsOfEndedWorks(t *testing.T) {
 	t.Parallel()
 	inWorld(t, 4, func(t *testing.T, w *world) {
-		all := map[annals.SliceRange]*health{}
+		all := map[annals.SliceRange]*condition{}
 		var mu sync.Mutex
 		var found sync.WaitGroup
 		found.Add(4)
 		n := w.join(func(n *node) {
 			n.tell = func(context.Context, annals.Call, annals.Result) {}
-			n.health = func(r annals.SliceRange) *health {
+			n.health = func(r annals.SliceRange) *condition {
 				mu.Lock()
 				defer mu.Unlock()
 				if all[r] == nil {
-					all[r] = &health{timeout: time.Hour, grace: time.Hour}
+					all[r] = &condition{timeout: time.Hour, grace: time.Hour}
 				}
 				return all[r]
 			}

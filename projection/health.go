@@ -1,221 +1,178 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/panics"
+	"github.com/annals-go/annals/internal/quote"
 )
 
-// health is how a Runner gets on with one range. The worker of the range writes it, and the group reads it.
-type health struct {
-	timeout time.Duration // of a call of the handler
-	grace   time.Duration // a call that has not returned so long after that hangs
-	text    func(error) string
-
-	mu      sync.Mutex
-	called  time.Time // when the handler was called that has not returned; zero: there is none
-	since   time.Time // when the first try of what has not succeeded yet began; zero: all has
-	repeats int64     // steps that were done again
-	cause   string    // of the last of them
-	said    time.Duration
-
-	lateEvents int64     // that are not in the record yet
-	lateAt     time.Time // when the last was found
-	warning    string    // of the store of the events
-	warnedAt   time.Time
+// HealthOptions configure a Health. The zero HealthOptions suit most projections.
+type HealthOptions struct {
+	// MaxLag is the lag time (RangeStatus.LagTime) up to which a range is healthy, whatever becomes of it; 0: 1 minute.
+	MaxLag time.Duration
+	// Patience is how long a range may have no runner, or a lag time beyond MaxLag that becomes no shorter, before that is a failure; 0: 30 s. Runners
+	// that replace others need up to Options.Lease.
+	Patience time.Duration
+	Logger   *slog.Logger // for what fails, once, and that it is mended; nil: slog.Default()
 }
 
-// warns is for how long a warning of a store counts that it does not repeat.
-const warns = time.Minute
-
-// stuckAfter is how long a range does not go on until that is logged and in the Status.
-const stuckAfter = 30 * time.Second
-
-// errSlow is in the error of a call of the handler that took longer than Options.HandlerTimeout.
-var errSlow = fmt.Errorf("the handler took longer than Options.HandlerTimeout: %w", context.DeadlineExceeded)
-
-// calls calls the handler n times, until a call fails. The context of a call ends after the timeout. When a call hangs, its transaction is
-// undone, so that it does not hold up others; undo ends ctx then. undo may be nil.
-func (h *health) calls(ctx context.Context, undo context.CancelCauseFunc, n int, handle func(ctx context.Context, i int) error) error {
-	if undo == nil {
-		undo = func(error) {}
-	}
-	within, slow, end := h.limited(ctx)
-	hang := time.AfterFunc(h.timeout+h.grace, func() { undo(errSlow) })
-	defer func() {
-		end(nil)
-		slow.Stop()
-		hang.Stop()
-		h.set(&h.called, time.Time{})
-	}()
-	for i := range n {
-		slow.Reset(h.timeout)
-		hang.Reset(h.timeout + h.grace)
-		h.set(&h.called, time.Now())
-		err := handle(within, i)
-		inTime := slow.Stop()
-		if !hang.Stop() {
-			undo(errSlow)
-		}
-		switch undone := errors.Is(context.Cause(ctx), errSlow); {
-		case err == nil && undone:
-			return fmt.Errorf("%w, %v, and %v more", errSlow, h.timeout, h.grace)
-		case err != nil && !inTime && (undone || ctx.Err() == nil):
-			return fmt.Errorf("%w, %v: %w", errSlow, h.timeout, err)
-		case err != nil:
-			return err
-		case !inTime:
-			within, slow, end = h.limited(ctx)
-		}
-	}
-	return nil
-}
-
-// limited returns a context for calls of the handler, which slow ends with errSlow.
-func (h *health) limited(ctx context.Context) (within context.Context, slow *time.Timer, end context.CancelCauseFunc) {
-	within, end = context.WithCancelCause(ctx)
-	return within, time.AfterFunc(h.timeout, func() { end(errSlow) }), end
-}
-
-func (h *health) set(field *time.Time, to time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	*field = to
-}
-
-// tries notes that something is tried that has to succeed before the range goes on.
-func (h *health) tries() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.since.IsZero() {
-		h.since = time.Now()
-	}
-}
-
-// goesOn notes that it has succeeded.
-func (h *health) goesOn() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.since, h.said = time.Time{}, 0
-}
-
-// repeat notes that a step is done again because of err. It returns how many were.
-func (h *health) repeat(err error) int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.repeats++
-	if h.cause = "SQLSTATE " + sqlState(err); sqlState(err) == "" {
-		h.cause = textOf(err, h.text)
-	}
-	return h.repeats
-}
-
-// late notes that n events have become visible too late.
-func (h *health) late(n int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lateEvents, h.lateAt = h.lateEvents+n, time.Now()
-}
-
-// takeLate returns what late has noted since it was called last.
-func (h *health) takeLate() (n int64, at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n, h.lateEvents = h.lateEvents, 0
-	return n, h.lateAt.UTC().Truncate(time.Millisecond)
-}
-
-// warns notes a warning of the store of the events.
-func (h *health) warns(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.warning, h.warnedAt = err.Error(), time.Now()
-}
-
-// trouble is what the other runners and Control see of h.
-func (h *health) trouble(from int) trouble {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := trouble{From: from, Repeats: h.repeats, Cause: h.cause}
-	if time.Since(h.warnedAt) < warns {
-		t.Warning = h.warning
-	}
-	t.Hangs = !h.called.IsZero() && time.Since(h.called) >= h.timeout+h.grace
-	if stuck := time.Since(h.since); !h.since.IsZero() && (stuck >= stuckAfter || t.Hangs) {
-		t.Since = h.since.UTC().Truncate(time.Millisecond)
-	}
-	return t
-}
-
-// say reports whether t is to be logged, which it is after 30 s, 1 min, 2 min, 4 min …
-func (h *health) say(t trouble) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	stuck := time.Since(t.Since)
-	if t.Since.IsZero() || stuck < 2*h.said {
-		return false
-	}
-	h.said = stuck
-	return true
-}
-
-// sqlState is the SQLSTATE of an error of a database; "" where it has none.
-func sqlState(err error) string {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		return state.SQLState()
-	}
-	return ""
-}
-
-// undone reports whether err is that of a database that has undone a transaction because of another one, such as a deadlock.
-func undone(err error) bool { return strings.HasPrefix(sqlState(err), "40") }
-
-// turns has the ranges of a Runner handle their steps one after another for a while, after a database has undone one because of another one.
-type turns struct {
-	token chan struct{} // has room for one step
+// Health finds out again and again whether a projection works, in whatever processes its runners are. It compares what it reads with what it has
+// read before, so keep one for a projection for as long as the process runs. Its methods may be called from many goroutines at once.
+//
+// A range fails when no runner has it, or the one that has it shows no sign of life, as after a kill; when it does not go on, or its handler does not
+// return (RangeStatus.StuckSince and Hangs); and when its lag time is beyond MaxLag and becomes no shorter, also because the projection is paused. A
+// range that catches up is healthy. Parked entities are no failure: everything else goes on.
+type Health struct {
+	c      *Control
+	source annals.Store
+	o      HealthOptions
 
 	mu    sync.Mutex
-	until time.Time
-	span  time.Duration // the last while
+	watch watch
+	free  map[annals.SliceRange]time.Time // since when a range has no runner
+	lags  map[annals.SliceRange]lag       // of the ranges beyond MaxLag
+	said  string                          // the problems that were logged last
 }
 
-const (
-	shortTurns, longTurns = 10 * time.Second, 2 * time.Minute // PostgreSQL notices a deadlock after a second
-	longestWait           = 5 * time.Second                   // for a turn: a step that hangs must not stop the other ranges
-)
+// lag is the shortest lag time of a range since it is beyond HealthOptions.MaxLag.
+type lag struct {
+	time time.Duration
+	at   time.Time
+}
 
-func newTurns() *turns { return &turns{token: make(chan struct{}, 1)} }
+// NewHealth returns the Health of the projection of c, which follows the events in source. It reads nothing yet.
+func NewHealth(c *Control, source annals.Store, o HealthOptions) *Health {
+	o.MaxLag, o.Patience, o.Logger = cmp.Or(o.MaxLag, time.Minute), cmp.Or(o.Patience, 30*time.Second), panics.Logger(o.Logger)
+	return &Health{c: c, source: source, o: o, free: map[annals.SliceRange]time.Time{}, lags: map[annals.SliceRange]lag{}}
+}
 
-// undone begins another while, twice as long as the last if that ended only just now.
-func (t *turns) undone() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// Unhealthy is the error of Health.Check for a projection that does not work.
+type Unhealthy struct {
+	Projection string
+	Problems   []Problem // at least one; all of them are faults
+}
+
+// Error is the name of the projection and what is wrong.
+func (u *Unhealthy) Error() string {
+	texts := make([]string, len(u.Problems))
+	for i, p := range u.Problems {
+		texts[i] = p.Text
+	}
+	return fmt.Sprintf("annals: projection %s is not healthy: %s", quote.Text(u.Projection), strings.Join(texts, "; "))
+}
+
+// Check returns nil when the projection works, and an *Unhealthy when it does not. Another error is that of a store which could not be read. What takes time to be
+// found out, as that a runner was killed, needs several checks: check every few seconds. A check needs a read of the projection's record, one of its
+// positions, and for each range one of the first event that it has not handled.
+func (h *Health) Check(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, from, err := h.read(ctx)
+	if err != nil {
+		return err
+	}
+	s := Status{Name: h.c.name, Paused: r.Paused}
+	if s.Ranges, err = h.c.ranges(ctx, from, r, 1); err != nil {
+		return err
+	}
+	problems := h.judge(ctx, r, &s)
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Unhealthy{h.c.name, problems}
+}
+
+// Status is Control.Status, and counts as a check. The Runner of a range whose runner shows no sign of life is "".
+func (h *Health) Status(ctx context.Context) (Status, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, _, err := h.read(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	s, err := h.c.status(ctx, h.source, r)
+	if err != nil {
+		return Status{}, err
+	}
+	h.judge(ctx, r, &s)
+	return s, nil
+}
+
+func (h *Health) read(ctx context.Context) (record, stream, error) {
+	if h.source == nil {
+		return record{}, stream{}, h.c.fault("check", annals.ErrInvalid, errors.New("the store of the events is missing"))
+	}
+	r, err := h.c.read(ctx, "check")
+	return r, stream{h.source, r.Source}, err
+}
+
+// judge returns the problems of s, which was read with r, that fail the projection. It frees the ranges of runners without a sign of life. h.mu is held.
+func (h *Health) judge(ctx context.Context, r record, s *Status) (failing []Problem) {
 	now := time.Now()
-	if t.span = min(2*t.span, longTurns); now.Sub(t.until) > t.span {
-		t.span = shortTurns
+	dead := h.watch.Look(r.signs(), now)
+	for i := range s.Ranges {
+		if slices.Contains(dead, s.Ranges[i].Runner) {
+			s.Ranges[i].Runner = ""
+		}
 	}
-	t.until = now.Add(t.span)
+	free := map[annals.SliceRange]time.Time{}
+	for _, p := range s.Problems() {
+		switch p.Code {
+		case "hangs", "stuck":
+			failing = append(failing, p)
+		case "nobody", "never-run":
+			since, before := h.free[p.Slices]
+			if !before {
+				since = now
+			}
+			if free[p.Slices] = since; now.Sub(since) >= h.o.Patience {
+				failing = append(failing, p)
+			}
+		}
+	}
+	h.free = free
+	for _, x := range s.Ranges {
+		if x.LagTime <= h.o.MaxLag {
+			delete(h.lags, x.Slices)
+			continue
+		}
+		if shortest, before := h.lags[x.Slices]; !before || x.LagTime < shortest.time {
+			h.lags[x.Slices] = lag{x.LagTime, now}
+		} else if now.Sub(shortest.at) >= h.o.Patience {
+			text := fmt.Sprintf("slices %s are behind by %v, and do not catch up", x.Slices, x.LagTime.Round(time.Second))
+			if s.Paused {
+				text += ": the projection is paused"
+			}
+			failing = append(failing, Problem{"lags", x.Slices, text, true})
+		}
+	}
+	h.say(ctx, failing)
+	return failing
 }
 
-// take waits for the turn of a step, if steps are to be handled in turn. end ends it.
-func (t *turns) take(ctx context.Context) (end func()) {
-	t.mu.Lock()
-	inTurn := time.Now().Before(t.until)
-	t.mu.Unlock()
-	if !inTurn {
-		return func() {}
+// say logs the problems that fail the projection when they are others than before.
+func (h *Health) say(ctx context.Context, failing []Problem) {
+	codes, texts := "", []string{}
+	for _, p := range failing {
+		codes += p.Code + p.Slices.String() + " "
+		texts = append(texts, p.Text)
 	}
-	longest := time.NewTimer(longestWait)
-	defer longest.Stop()
-	select {
-	case t.token <- struct{}{}:
-		return func() { <-t.token }
-	case <-longest.C:
-	case <-ctx.Done():
+	if codes == h.said {
+		return
 	}
-	return func() {}
+	if h.said = codes; codes == "" {
+		h.o.Logger.InfoContext(ctx, "annals: a projection is healthy again", "projection", h.c.name)
+		return
+	}
+	h.o.Logger.ErrorContext(ctx, "annals: a projection is not healthy", "projection", h.c.name, "problems", texts)
 }

@@ -4,288 +4,233 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
 
-// A handler that waits for its context has failed when HandlerTimeout is over, and its event reaches OnError alone.
-func TestHandlerTimeout(t *testing.T) {
-	t.Parallel()
-	for _, timeout := range []time.Duration{0, time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			events, handled := memstore.New(), map[annals.PersistenceID]int{}
-			add(t, events, 1, 30, 3)
-			o := Options{Logger: silent, Ranges: 1, HandlerTimeout: timeout, OnError: func(_ context.Context, f Failure) Verdict {
-				if f.Event.ID != "T|7" || f.Event.SeqNr != 2 || !errors.Is(f.Err, context.DeadlineExceeded) || annals.SafeToRetry(f.Err) {
-					t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
-				}
-				return Skip
-			}}
-			handle := func(ctx context.Context, e envelope) error {
-				if e.ID == "T|7" && e.SeqNr == 2 {
-					<-ctx.Done()
-					return ctx.Err()
-				}
-				handled[e.ID]++
-				return nil
-			}
-			source := Source[int]{Store: events, Type: "T", Codec: numbers}
-			began, offsets := time.Now(), memstore.New()
-			for name, r := range map[string]*Runner{
-				"single": must(t)(AtLeastOnce("single", source, offsets, handle, o)),
-				"grouped": must(t)(AtLeastOnceGrouped("grouped", source, offsets, func(ctx context.Context, es []envelope) error {
-					for _, e := range es {
-						if err := handle(ctx, e); err != nil {
-							return err
-						}
-					}
-					return nil
-				}, o)),
-			} {
-				handled = map[annals.PersistenceID]int{}
-				if err := r.CatchUp(t.Context()); err != nil || len(handled) != 30 || handled["T|7"] < 2 || handled["T|30"] < 3 {
-					t.Errorf("%s: %v, handled %v", name, err, handled)
-				}
-			}
-			if took := time.Since(began); timeout == 0 && took < 10*time.Minute || timeout > 0 && took > time.Minute {
-				t.Errorf("a timeout of %v: took %v", timeout, took)
-			}
-		})
-	}
+// checked checks a Health every five seconds.
+type checked struct {
+	t      *testing.T
+	health *Health
 }
 
-// A handler that does not return although its context has ended: the range goes to another runner, which goes on with it, and what the first
-// one does later is fenced. Its other ranges stay.
-func TestHandlerThatDoesNotReturn(t *testing.T) {
+// after checks for d, and demands that the projection fails at the end with problems of these codes, sorted. It returns how long it was healthy before.
+func (c checked) after(d time.Duration, want ...string) (healthy time.Duration) {
+	c.t.Helper()
+	began, got := time.Now(), []string(nil)
+	for {
+		err, u := c.health.Check(c.t.Context()), (*Unhealthy)(nil)
+		got = nil
+		switch {
+		case errors.As(err, &u):
+			for _, p := range u.Problems {
+				got = append(got, p.Code)
+				if p.Text == "" || !p.Fault || !strings.Contains(u.Error(), p.Text) {
+					c.t.Errorf("problem %+v in %q", p, u.Error())
+				}
+			}
+			slices.Sort(got)
+			got = slices.Compact(got)
+		case err != nil:
+			c.t.Fatal(err)
+		default:
+			healthy = time.Since(began)
+		}
+		if time.Since(began) >= d {
+			break
+		}
+		time.Sleep(5 * time.Second)
+	}
+	if !slices.Equal(got, want) {
+		c.t.Errorf("after %v the projection has the problems %v, want %v", d, got, want)
+	}
+	return healthy
+}
+
+// begin runs a runner until end is called.
+func begin(t *testing.T, r *Runner) (end func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := async(func() error { return r.Run(ctx) })
+	end = func() error { cancel(); return <-ended }
+	t.Cleanup(func() { cancel() })
+	return end
+}
+
+// A projection that works is healthy, also while runners are replaced and while it catches up. One that nobody runs is not, whether its runner ended, was stopped by an
+// event, or was killed.
+func TestHealthOfRunners(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		events, offsets := memstore.New(), memstore.New()
+		s := memstore.New()
 		var log bytes.Buffer
-		var mu sync.Mutex
-		handled := map[string]int{}
-		hangs := make(chan struct{})
-		make := func(hanging bool, logger *slog.Logger) *Runner {
-			return must(t)(AtLeastOnce("p", Source[int]{Store: events, Type: "T", Codec: numbers}, offsets, func(_ context.Context, e envelope) error {
-				if hanging && e.ID == "T|7" && e.SeqNr == 2 {
-					<-hangs
+		var stops, killed atomic.Bool
+		make := func(over annals.Store) *Runner {
+			return must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, over, func(context.Context, envelope) error {
+				if stops.Load() {
+					return errBroken
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				handled[key(e)]++
 				return nil
-			}, Options{Logger: logger, HandlerTimeout: 20 * time.Second}))
+			}, Options{Ranges: 2, Logger: silent, OnError: func(context.Context, Failure) Verdict { return Stop }}))
 		}
-		c := NewControl(offsets, "p")
-		status := func() (own RangeStatus, others int) {
-			s, err := c.Status(t.Context(), events)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range s.Ranges {
-				if r.Slices.Contains(annals.PersistenceID("T|7").Slice()) {
-					own = r
-				} else {
-					others += r.Lag
-				}
-			}
-			return own, others
+		health := checked{t, NewHealth(NewControl(s, "p"), s, HealthOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})}
+		health.after(20 * time.Second)
+		health.after(20*time.Second, "never-run")
+		end := begin(t, make(s))
+		health.after(time.Minute)
+		next := begin(t, make(s)) // a rollout
+		health.after(time.Minute)
+		if err := end(); err != nil {
+			t.Error(err)
 		}
-		add(t, events, 1, 30, 3)
-		began := time.Now()
-		running(t, make(true, slog.New(slog.NewTextHandler(&log, nil))))
-		time.Sleep(time.Minute)
-		add(t, events, 1, 30, 1)
-		time.Sleep(10 * time.Second)
-		own, others := status()
-		if own.Runner != "" || !own.Hangs || own.Lag == 0 || own.StuckSince.Sub(began).Abs() > time.Second || others != 0 {
-			t.Errorf("the handler does not return: %+v, and %d events of other ranges wait", own, others)
+		if healthy := health.after(2 * time.Minute); healthy < 2*time.Minute {
+			t.Errorf("healthy for %v of a rollout", healthy)
 		}
-		synctest.Wait() // for the log
-		if !strings.Contains(log.String(), `"the handler does not return"=true`) {
-			t.Errorf("logged:\n%s", log.String())
+		if err := next(); err != nil {
+			t.Error(err)
+		}
+		if healthy := health.after(time.Minute, "nobody"); healthy < 20*time.Second || healthy > 40*time.Second {
+			t.Errorf("a runner that ended is noticed after %v", healthy)
 		}
 
-		running(t, make(true, silent)) // it hangs as well
-		time.Sleep(2 * time.Minute)
-		if own, others := status(); own.Runner != "" || !own.Hangs || others != 0 {
-			t.Errorf("two hang: %+v, and %d events of other ranges wait", own, others)
+		end = begin(t, make(s))
+		health.after(time.Minute)
+		stops.Store(true)
+		add(t, s, 1, 20, 1)
+		health.after(time.Minute, "nobody")
+		if err := end(); !errors.Is(err, errBroken) {
+			t.Error(err)
 		}
 
-		running(t, make(false, silent))
-		time.Sleep(time.Minute)
-		if own, others := status(); own.Runner == "" || own.Hangs || !own.StuckSince.IsZero() || own.Lag+others != 0 {
-			t.Errorf("another runner goes on: %+v, and %d events of other ranges wait", own, others)
+		stops.Store(false)
+		end = begin(t, make(&faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if killed.Load() {
+				return faulty.Failed(c)
+			}
+			return run()
+		}}))
+		health.after(time.Minute)
+		killed.Store(true)
+		status, err := NewControl(s, "p").Status(t.Context(), s)
+		if err != nil || status.Ranges[0].Runner == "" {
+			t.Errorf("just after the kill: %+v, %v", status, err)
 		}
-		close(hangs)
-		time.Sleep(time.Minute)
-		add(t, events, 1, 30, 1)
-		time.Sleep(time.Minute)
-		mu.Lock()
-		defer mu.Unlock()
-		if len(handled) != 150 || handled["T|7/2"] != 3 {
-			t.Errorf("%d events were handled, and the one that hung %d times", len(handled), handled["T|7/2"])
+		if healthy := health.after(2*time.Minute, "nobody"); healthy > time.Minute {
+			t.Errorf("a runner that was killed is noticed after %v", healthy)
+		}
+		status, err = health.health.Status(t.Context())
+		if problems := status.Problems(); err != nil || status.Ranges[0].Runner != "" || len(problems) != 2 || problems[1].Code != "nobody" || problems[1].Slices != status.Ranges[1].Slices {
+			t.Errorf("long after the kill: %+v, %+v, %v", status, problems, err)
+		}
+		_ = end()
+		if failures, mended := strings.Count(log.String(), "is not healthy"), strings.Count(log.String(), "healthy again"); failures != 4 || mended != 3 {
+			t.Errorf("logged %d failures and %d times that they are mended:\n%s", failures, mended, log.String())
 		}
 	})
 }
 
-// stubborn is a store whose transactions do not end with their context.
-type stubborn struct{ *memstore.Store }
-
-func (s stubborn) InTx(ctx context.Context, fn func(ctx context.Context, tx memstore.Tx, in annals.Store) error) error {
-	return s.Store.InTx(context.WithoutCancel(ctx), fn)
-}
-
-// A handler does not return, and its transaction holds up all other writes. Soon after HandlerTimeout the transaction is undone. The process says
-// what hangs, also where its own writes still wait.
-func TestTransactionThatDoesNotReturn(t *testing.T) {
+// A range whose handler does not return, or whose event is tried again and again, does not go on.
+func TestHealthOfHandlers(t *testing.T) {
 	t.Parallel()
-	for name, heldUp := range map[string]bool{"ends with its context": false, "does not": true} {
-		t.Run(name, func(t *testing.T) {
+	for want, handle := range map[string]func(until <-chan struct{}) error{
+		"hangs": func(until <-chan struct{}) error { <-until; return nil },
+		"stuck": func(<-chan struct{}) error { return errBroken },
+	} {
+		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := memstore.New()
-				add(t, s, 1, 30, 3)
-				var in TxStore[memstore.Tx] = s
-				if heldUp {
-					in = stubborn{s}
-				}
-				var log bytes.Buffer
-				hangs, hung, asked := make(chan struct{}), 0, 0
-				running(t, must(t)(ExactlyOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, in, func(_ context.Context, tx memstore.Tx, e envelope) error {
-					if e.ID == "T|7" && e.SeqNr == 2 {
-						hung++
-						<-hangs
+				s, until := memstore.New(), make(chan struct{})
+				var broken atomic.Bool
+				running(t, must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(context.Context, envelope) error {
+					if broken.Load() {
+						return handle(until)
 					}
-					n, _ := tx.Value(key(e)).(int)
-					tx.SetValue(key(e), n+1)
 					return nil
-				}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), HandlerTimeout: 20 * time.Second, OnError: func(_ context.Context, f Failure) Verdict {
-					if asked++; f.Event.ID != "T|7" || f.Event.SeqNr != 2 || !strings.Contains(f.Err.Error(), "HandlerTimeout") {
-						t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
-					}
-					return Retry
-				}})))
-				time.Sleep(40 * time.Second)
-				synctest.Wait() // for the log
-				if n := strings.Count(log.String(), `"the handler does not return"=true`); n != 1 {
-					t.Errorf("logged %d times:\n%s", n, log.String())
+				}, Options{Logger: silent, HandlerTimeout: 10 * time.Second})))
+				health := checked{t, NewHealth(NewControl(s, "p"), s, HealthOptions{Logger: silent})}
+				health.after(time.Minute)
+				broken.Store(true)
+				add(t, s, 1, 1, 1)
+				if healthy := health.after(50*time.Second, want); healthy < 20*time.Second {
+					t.Errorf("healthy for %v only", healthy)
 				}
-				within, end := context.WithTimeout(t.Context(), time.Second)
-				defer end()
-				_, err := s.Journal().Append(within, annals.Commit{ID: "Other|1", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Data: []byte("1")}}}})
-				if (err != nil) != heldUp {
-					t.Errorf("a writer beside the handler: %v", err)
-				}
-				status, err := NewControl(s, "p").Status(t.Context(), s)
-				if tells := slices.ContainsFunc(status.Ranges, func(r RangeStatus) bool { return r.Hangs && !r.StuckSince.IsZero() }); err != nil || tells == heldUp {
-					t.Errorf("%+v, %v", status, err)
-				}
-				close(hangs)
-				time.Sleep(time.Minute)
-				for _, number := range []string{"T|7/1", "T|7/2", "T|7/3", "T|30/3"} {
-					if n := s.Value(number); n != 1 {
-						t.Errorf("%s was handled %v times", number, n)
-					}
-				}
-				if again := hung > 1; again == heldUp || asked > 1 {
-					t.Errorf("the event that hung was handled %d times, asked %d times", hung, asked)
-				}
+				broken.Store(false)
+				close(until)
+				health.after(time.Minute)
 			})
 		})
 	}
 }
 
-// deadlock is the error of a database that has undone a transaction because of another one.
-type deadlock struct{}
-
-func (deadlock) Error() string    { return "deadlock detected" }
-func (deadlock) SQLState() string { return "40P01" }
-
-// Steps that write to the same rows at the same time deadlock. That is no failure of an event: they are done again, in turn, and are counted.
-func TestDeadlocks(t *testing.T) {
+// A projection that catches up is healthy, however far behind it is. One that does not catch up is not, slow or paused.
+func TestHealthOfLag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		events, offsets := memstore.New(), memstore.New()
-		var log bytes.Buffer
-		var inside, calls, deadlocks atomic.Int64
-		add(t, events, 1, 100, 10)
-		r := must(t)(AtLeastOnceGrouped("p", Source[int]{Store: events, Type: "T", Codec: numbers}, offsets, func(_ context.Context, es []envelope) error {
-			calls.Add(1)
-			defer inside.Add(-1)
-			n := inside.Add(1)
-			time.Sleep(10 * time.Millisecond)
-			if n > 1 {
-				deadlocks.Add(1)
-				return fmt.Errorf("write: %w", deadlock{})
-			}
-			return nil
-		}, Options{BatchSize: 10, Logger: slog.New(slog.NewTextHandler(&log, nil)), OnError: func(_ context.Context, f Failure) Verdict {
-			t.Errorf("asked about %s %d: %v", f.Event.ID, f.Event.SeqNr, f.Err)
-			return Retry
-		}}))
-		running(t, r)
-		time.Sleep(10 * time.Second)
-		if d, c := deadlocks.Load(), calls.Load(); d == 0 || d > 20 || c-d < 100 || c > 150 {
-			t.Errorf("%d deadlocks in %d calls", d, c)
+		s := memstore.New()
+		for range 200 {
+			add(t, s, 1, 1, 1)
+			time.Sleep(time.Minute)
 		}
-		s, err := NewControl(offsets, "p").Status(t.Context(), events)
-		if err != nil {
+		var slow atomic.Int64
+		slow.Store(int64(time.Second))
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(context.Context, envelope) error {
+			time.Sleep(time.Duration(slow.Load()))
+			return nil
+		}, Options{Logger: silent, BatchSize: 5}))
+		running(t, r)
+		health := checked{t, NewHealth(NewControl(s, "p"), s, HealthOptions{Logger: silent})}
+		if healthy := health.after(5 * time.Minute); healthy < 5*time.Minute {
+			t.Errorf("healthy for %v only while it catches up", healthy)
+		}
+		slow.Store(int64(5 * time.Second))
+		for range 60 {
+			add(t, s, 1, 1, 10)
+			time.Sleep(5 * time.Second)
+			_ = health.health.Check(t.Context())
+		}
+		health.after(time.Minute, "lags")
+		slow.Store(0)
+		health.after(5 * time.Minute)
+		if err := r.Control().Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		repeats := int64(0)
-		for _, r := range s.Ranges {
-			if repeats += r.Repeats; r.Repeats > 0 && r.Cause != "SQLSTATE 40P01" {
-				t.Errorf("%+v", r)
-			}
+		health.after(10 * time.Minute)
+		add(t, s, 1, 1, 1)
+		if healthy := health.after(3*time.Minute, "lags"); healthy < time.Minute {
+			t.Errorf("paused: healthy for %v", healthy)
 		}
-		synctest.Wait() // for the log
-		if lines := strings.Count(log.String(), "deadlock detected"); repeats != deadlocks.Load() || lines == 0 || lines > int(repeats) {
-			t.Errorf("%d of %d deadlocks are in the status, %d are logged", repeats, deadlocks.Load(), lines)
+		if err := health.health.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "paused") {
+			t.Error(err)
 		}
+		if err := r.Control().Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		health.after(time.Minute)
 	})
 }
 
-// While a projection is far behind, batches without a BatchSize become larger, unless they take long.
-func TestBatchesGrow(t *testing.T) {
+// A store that cannot be read is no finding about the projection.
+func TestHealthWithoutAStore(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		o        Options
-		each     time.Duration
-		largest  int
-		mostCall int
-	}{
-		"fast":      {Options{}, 0, 1000, 20},
-		"slow":      {Options{}, 6 * time.Millisecond, 100, 110},
-		"BatchSize": {Options{BatchSize: 200}, 0, 200, 60},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := memstore.New()
-				add(t, s, 1, 5, 1000)
-				calls, largest := 0, 0
-				c.o.Ranges, c.o.Logger = 1, silent
-				catchUp(t, must(t)(AtLeastOnceGrouped("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(_ context.Context, es []envelope) error {
-					time.Sleep(time.Duration(len(es)) * c.each)
-					calls++
-					largest = max(largest, len(es))
-					return nil
-				}, c.o)))
-				if largest != c.largest || calls > c.mostCall {
-					t.Errorf("%d calls, the largest with %d events", calls, largest)
-				}
-			})
-		})
+	s := memstore.New()
+	if err := NewHealth(NewControl(s, "p"), nil, HealthOptions{}).Check(t.Context()); !errors.Is(err, annals.ErrInvalid) {
+		t.Error(err)
+	}
+	down := &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, _ func() error) error { return faulty.Failed(c) }}
+	health := NewHealth(NewControl(down, "p"), s, HealthOptions{})
+	_, statusErr := health.Status(t.Context())
+	for _, err := range []error{health.Check(t.Context()), statusErr} {
+		if errors.As(err, new(*Unhealthy)) || !errors.Is(err, annals.ErrUnavailable) {
+			t.Error(err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/panics"
 )
 
@@ -15,6 +16,9 @@ const (
 	opStuck   = "stuck"   // nothing: a range has not gone on
 	opLate    = "late"    // nothing: events have become visible too late
 	opWarning = "warning" // nothing: what the projection relies on may not hold
+	opTake    = "take"    // nothing: the Runner has a range from now on
+	opRelease = "release" // nothing: the Runner has a range no more
+	opLose    = "lose"    // nothing: another Runner has taken over a range, or it was set back
 )
 
 // observed is d, of which the Observer is told.
@@ -25,7 +29,7 @@ func (r *Runner) observed(d deliver) deliver {
 	return func(ctx context.Context, s step) (done int, err error) {
 		c := annals.Call{Op: opHandle, Store: r.observedAs(), Events: len(s.events)}
 		began := time.Now()
-		ctx = r.o.Observer.Start(ctx, c)
+		ctx = r.o.Observer.Start(contexts.WithBatch(ctx, s.events), c)
 		err = panics.Error(opHandle, "", nil) // when the handler ends the goroutine
 		defer func() {
 			x := annals.Result{Duration: time.Since(began), Events: done, Err: err}

@@ -1,10 +1,13 @@
 package projection_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,6 +72,9 @@ func TestObserver(t *testing.T) {
 			if ctx.Value(inSpan{}) != "handle" {
 				t.Error("the Observer's context does not reach the handler")
 			}
+			if !slices.ContainsFunc(annals.Batch(ctx), func(b annals.Event) bool { return b.Offset() == e.Offset() }) {
+				t.Errorf("event %d is not in the batch %v", e.SeqNr, annals.Batch(ctx))
+			}
 			time.Sleep(time.Second)
 			switch e.SeqNr {
 			case 3:
@@ -85,11 +91,13 @@ func TestObserver(t *testing.T) {
 		}}))
 		catchUp(t, r)
 		want := []string{
+			`projection/p take "": 0 of 0, lag 0s, took 0s, retries 0, error <nil>, warning <nil>, in take`,
 			`projection/p handle "": 2 of 3, lag 1m3s, took 3s, retries 0, error refused, warning <nil>, in handle`,
 			`projection/p retry "T|1": 0 of 1, lag 0s, took 0s, retries 0, error refused, warning <nil>, in retry`,
 			`projection/p handle "": 0 of 1, lag 0s, took 1s, retries 0, error refused, warning <nil>, in handle`,
 			`projection/p skip "T|1": 0 of 1, lag 0s, took 0s, retries 1, error refused, warning <nil>, in skip`,
 			`projection/p handle "": 0 of 0, lag 0s, took 0s, retries 0, error <nil>, warning <nil>, in handle`,
+			`projection/p release "": 0 of 0, lag 0s, took 0s, retries 0, error <nil>, warning <nil>, in release`,
 		}
 		if got := o.take(); !slices.Equal(got, want) {
 			t.Errorf("told %q\nwant %q", got, want)
@@ -111,6 +119,39 @@ func TestObserver(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if begun, events := o.counts(); begun != 0 || events != 3 {
 			t.Errorf("%d calls have not ended, %d events were handled", begun, events)
+		}
+	})
+}
+
+// A range that another runner has taken over, or that was set back meanwhile, is fenced, and taken anew. The Observer and the log say so.
+func TestObserverOfLostRanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, o := memstore.New(), &told{}
+		var log bytes.Buffer
+		add(t, s, 1, 1, 1)
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(context.Context, envelope) error { return nil },
+			Options{Ranges: 2, Observer: o, Logger: slog.New(slog.NewTextHandler(&log, nil))}))
+		running(t, r)
+		time.Sleep(time.Minute)
+		fence := annals.Progress{Projection: "p", Slices: annals.SliceRange{To: 512}, Epoch: 100}
+		if err := s.Offsets().Save(t.Context(), fence); err != nil {
+			t.Fatal(err)
+		}
+		add(t, s, 1, 9, 1)
+		time.Sleep(time.Minute)
+		synctest.Wait() // for the log
+		changes := map[string]int{}
+		for _, call := range o.take() {
+			if op, _, _ := strings.Cut(strings.TrimPrefix(call, "projection/p "), " "); op != "handle" {
+				changes[op]++
+			}
+		}
+		if changes["take"] != 3 || changes["lose"] != 1 || changes["release"] != 1 || len(changes) != 3 {
+			t.Errorf("told %v", changes)
+		}
+		if n := strings.Count(log.String(), "another runner has taken over a range"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, log.String())
 		}
 	})
 }

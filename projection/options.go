@@ -51,7 +51,9 @@ type Options struct {
 	// of the entity Call.ID, with Result.Err; "late" comes at most once a minute for a range when events have become visible too late, with
 	// Call.Events and the entity of the last of them; "warning" comes at most once a minute with a Result.Warning of the store of the events, on
 	// whose watermark the projection relies; "stuck" comes when a range has not gone on for 30 seconds, 1 minute, 2 minutes and so
-	// on, with that time and a Result.Warning. A handler that does not return is a Start of "handle" without an End. May be nil.
+	// on, with that time and a Result.Warning; "take" and "release" come when the Runner gets and gives up a range, and "lose" when it finds that
+	// another Runner has taken the range over, or that the projection was set back. annals.Batch has the events of "handle". A handler that does not
+	// return is a Start of "handle" without an End. May be nil.
 	Observer annals.Observer
 	Logger   *slog.Logger // for failures and how they were decided; nil: slog.Default()
 }

@@ -27,7 +27,7 @@ type Runner struct {
 	orders  atomic.Int64 // record.Orders
 	most    int          // events in a batch, while the Runner is far behind
 	turns   *turns
-	healths sync.Map // *health of each range that the Runner has had
+	healths sync.Map // *condition of each range that the Runner has had
 	waits   waits
 }
 
@@ -86,9 +86,9 @@ func newRunner(name string, from stream, decodes bool, offsets annals.Store, han
 }
 
 // health returns that of a range.
-func (r *Runner) health(slices annals.SliceRange) *health {
-	h, _ := r.healths.LoadOrStore(slices, &health{timeout: r.o.HandlerTimeout, grace: min(r.o.Lease, r.o.HandlerTimeout), text: r.o.ErrorText})
-	return h.(*health)
+func (r *Runner) health(slices annals.SliceRange) *condition {
+	h, _ := r.healths.LoadOrStore(slices, &condition{timeout: r.o.HandlerTimeout, grace: min(r.o.Lease, r.o.HandlerTimeout), text: r.o.ErrorText})
+	return h.(*condition)
 }
 
 // Run handles events until ctx ends, and returns nil then. It shares the slices with the other runners of the projection, in this process

@@ -68,6 +68,11 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 	if source == nil {
 		return Status{}, c.fault("read the status of", annals.ErrInvalid, errors.New("the store of the events is missing"))
 	}
+	return c.status(ctx, source, r)
+}
+
+// status is Status for the record r.
+func (c *Control) status(ctx context.Context, source annals.Store, r record) (Status, error) {
 	s := Status{Name: c.name, Type: r.Source.Type, Tag: r.Source.Tag, States: r.Source.States, Paused: r.Paused, Late: r.Late, LateAt: r.LateAt}
 	for p, err := range c.parked(ctx, "") {
 		if err != nil {
@@ -75,42 +80,55 @@ func (c *Control) Status(ctx context.Context, source annals.Store) (Status, erro
 		}
 		s.Parked += len(p.entities)
 	}
-	ranges := r.Ranges
-	if len(ranges) == 0 {
+	begun := len(r.Ranges) > 0
+	if !begun {
 		if c.runner == nil {
 			s.LagAtLeast = true
 			return s, nil
 		}
 		r.Source = c.runner.stream.source
 		s.Type, s.Tag, s.States = r.Source.Type, r.Source.Tag, r.Source.States
-		ranges = []lease{{To: annals.SliceCount}}
+		r.Ranges = []lease{{To: annals.SliceCount}}
 	}
 	from := stream{source, r.Source}
 	if !s.States {
+		var err error
 		if s.Newest, err = source.Query().Newest(ctx, from.filter()); err != nil {
 			return Status{}, err
 		}
 	}
-	positions, err := c.store.Offsets().Load(ctx, c.name, annals.SliceRange{})
+	ranges, err := c.ranges(ctx, from, r, max(maxLag/len(r.Ranges), 1))
 	if err != nil {
 		return Status{}, err
 	}
-	for _, l := range ranges {
-		status, err := rangeStatus(ctx, from, l.slices(), positions, max(maxLag/len(ranges), 1), annals.Offset{})
+	for _, x := range ranges {
+		s.Lag += x.Lag
+		s.LagAtLeast = s.LagAtLeast || x.lagAtLeast
+		s.LagTime = max(s.LagTime, x.LagTime)
+	}
+	if begun {
+		s.Ranges = ranges
+	}
+	return s, nil
+}
+
+// ranges returns the status of the ranges of r. It counts up to most events of each.
+func (c *Control) ranges(ctx context.Context, from stream, r record, most int) (all []RangeStatus, err error) {
+	positions, err := c.store.Offsets().Load(ctx, c.name, annals.SliceRange{})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range r.Ranges {
+		status, err := rangeStatus(ctx, from, l.slices(), positions, most, annals.Offset{})
 		if err != nil {
-			return Status{}, err
+			return nil, err
 		}
 		status.Runner, status.Epoch = l.Runner, l.Epoch
 		t := r.trouble(l)
 		status.StuckSince, status.Hangs, status.Repeats, status.Cause, status.Warning = t.Since, t.Hangs, t.Repeats, t.Cause, t.Warning
-		s.Lag += status.Lag
-		s.LagAtLeast = s.LagAtLeast || status.lagAtLeast
-		s.LagTime = max(s.LagTime, status.LagTime)
-		if len(r.Ranges) > 0 {
-			s.Ranges = append(s.Ranges, status)
-		}
+		all = append(all, status)
 	}
-	return s, nil
+	return all, nil
 }
 
 // rangeStatus counts the events of from in r that have not been handled, up to most, and not after until if that is not zero. positions are those

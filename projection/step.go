@@ -14,8 +14,8 @@ type step struct {
 	// also, if it is not nil, writes in the same transaction as the handler, or after it. handled says how many of events were handled. The
 	// offsets of events are then not in progress.
 	also   func(ctx context.Context, in annals.Store, handled int) error
-	past   *past   // says which of events are rebuilt
-	health *health // of the range. Runner.deliver sets it.
+	past   *past      // says which of events are rebuilt
+	health *condition // of the range. Runner.deliver sets it.
 }
 
 // newStep returns the step that handles events and takes p on by them and by passed, the events that are not handled.

@@ -39,7 +39,7 @@ type worker struct {
 	ordered []ParkedEntity         // of them, to be retried
 	orders  int64                  // that have been read, of Runner.orders
 
-	health   *health // of the slices
+	health   *condition // of the slices
 	lateness lateness
 
 	size     int       // of batches

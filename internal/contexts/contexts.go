@@ -1,5 +1,5 @@
-// Package contexts has the values that hosts and stores keep in contexts for each other: the transaction that a function runs in, and the
-// callers of a batch. A store is an annals.Store.
+// Package contexts has the values that hosts and stores keep in contexts for each other: the transaction that a function runs in, the
+// callers of a batch, and its events. A store is an annals.Store.
 package contexts
 
 import (
@@ -88,3 +88,13 @@ func Callers(ctx context.Context) []context.Context {
 	callers, _ := ctx.Value(callersKey{}).([]context.Context)
 	return callers
 }
+
+type batchKey struct{}
+
+// WithBatch returns ctx for the handling of events, which are []annals.Event.
+func WithBatch(ctx context.Context, events any) context.Context {
+	return context.WithValue(ctx, batchKey{}, events)
+}
+
+// Batch returns the events of WithBatch; nil when there are none.
+func Batch(ctx context.Context) any { return ctx.Value(batchKey{}) }

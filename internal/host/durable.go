@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -28,7 +29,7 @@ func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R
 		b.States = codec.JSON[S](b.Type)
 	}
 	m := &Durable[C, S, R]{states: store.States(), b: b, c: c, caps: store.Capabilities()}
-	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.IdempotentState}, nil
+	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.IdempotentState, new(atomic.Int64)}, nil
 }
 
 // Send implements Model.

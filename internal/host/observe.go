@@ -3,9 +3,12 @@ package host
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/backoff"
 )
 
 // The operations of hosts as in annals.Call. None of them is an operation of a store: one Observer may be given to both.
@@ -22,7 +25,8 @@ type Observed[C, S, R any] struct {
 	ID         func(id string) annals.PersistenceID // of the entity named id, not checked
 	c          Config
 	limits     annals.Limits
-	repeatable bool // the store recognises a write that is sent again
+	repeatable bool          // the store recognises a write that is sent again
+	given      *atomic.Int64 // writes in a row that were given up
 }
 
 // Load is e.Load.
@@ -36,9 +40,25 @@ func (o *Observed[C, S, R]) Write(ctx context.Context, w *Write) (receipt annals
 		if receipt, r.Retries, err = Send(ctx, o.Model, w, o.repeatable); err == nil {
 			r.Events, r.Bytes = len(w.Commit.Events), w.bytes()
 		}
+		o.settled(ctx, w, r.Retries, err)
 		return r, err
 	})
 	return receipt, err
+}
+
+// settled logs the 1st, 2nd, 4th, 8th … write in a row that the store has not taken although it was sent several times.
+func (o *Observed[C, S, R]) settled(ctx context.Context, w *Write, retries int, err error) {
+	switch {
+	case err == nil:
+		if o.given.Load() > 0 {
+			o.given.Store(0)
+		}
+	case retries > 0 && annals.SafeToRetry(err):
+		if n := o.given.Add(1); backoff.Seldom(int(n)) {
+			o.c.Logger.LogAttrs(ctx, slog.LevelError, "annals: a write was given up after it was sent several times", slog.String("op", w.Op()), slog.String("id", string(w.ID())),
+				slog.Int("retries", retries), slog.Int64("writes given up in a row", n), slog.Any("error", err))
+		}
+	}
 }
 
 // Confirm is Check.
@@ -46,6 +66,17 @@ func (o *Observed[C, S, R]) Confirm(ctx context.Context, w *Write) error {
 	return o.observe(ctx, annals.Call{Op: OpConfirm, ID: w.ID()}, func(ctx context.Context) (annals.Result, error) {
 		return annals.Result{}, Check(ctx, o.Model, w)
 	})
+}
+
+// Ask runs fn, which executes a command of the entity named id, and tells the Observer about it, which there is: without
+// one, a host calls its own function, so that nothing is allocated for a closure.
+func (o *Observed[C, S, R]) Ask(ctx context.Context, id string, fn func(ctx context.Context) (behavior.Result[R], error)) (result behavior.Result[R], err error) {
+	pid, _ := o.Identify(OpAsk, id) // fn refuses an id that is wrong
+	err = o.observe(ctx, annals.Call{Op: OpAsk, ID: pid}, func(ctx context.Context) (r annals.Result, err error) {
+		result, err = fn(ctx)
+		return r, err
+	})
+	return result, err
 }
 
 // SaveSnapshot is Model.SaveSnapshot within the WriteTimeout. An error is logged: no command depends on s, and a later one takes the next

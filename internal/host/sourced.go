@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -35,7 +36,7 @@ func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E
 	m := &Sourced[C, E, S, R]{store: store, journal: store.Journal(), b: b, c: c, caps: store.Capabilities()}
 	m.perCommit = m.caps.Limits
 	m.perCommit.FirstSnapshot = false // Seal adds it
-	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.Repeatable}, nil
+	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.Repeatable, new(atomic.Int64)}, nil
 }
 
 // Send implements Model.

@@ -9,10 +9,13 @@ import (
 )
 
 // Observer returns an Observer that calls o and recovers its panics, so that they do not affect calls. The first panic is logged to
-// slog.Default(). For nil it returns nil.
+// slog.Default(). For nil it returns nil, and an Observer that promises to return it returns as it is.
 func Observer(o annals.Observer) annals.Observer {
 	if o == nil {
 		return nil
+	}
+	if _, promises := o.(interface{ AlwaysReturns() }); promises {
+		return o
 	}
 	return &observer{observer: o}
 }

@@ -24,6 +24,11 @@ func (b broken) Handle(context.Context, slog.Record) error          { b.worst();
 func (b broken) WithAttrs([]slog.Attr) slog.Handler                 { b.worst(); return nil }
 func (b broken) WithGroup(string) slog.Handler                      { b.worst(); return nil }
 
+// returns is an Observer that promises to return.
+type returns struct{ annals.Observer }
+
+func (returns) AlwaysReturns() {}
+
 func TestObserverAndLoggerAreContained(t *testing.T) {
 	t.Parallel()
 	for name, worst := range map[string]func(){
@@ -48,6 +53,9 @@ func TestObserverAndLoggerWork(t *testing.T) {
 	t.Parallel()
 	if panics.Observer(nil) != nil {
 		t.Error("no Observer became one, which costs")
+	}
+	if o := (returns{}); panics.Observer(o) != o {
+		t.Error("an Observer that always returns is not called directly")
 	}
 	var log bytes.Buffer
 	panics.Logger(slog.New(slog.NewTextHandler(&log, nil))).With("a", 1).WithGroup("g").Info("said", "b", 2)
