@@ -99,6 +99,7 @@ var rules = []struct {
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "internal/servers/dynamo", may: "internal/servers/process"},
+	{pkg: "internal/servers/stores", may: "root dynamostore pgstore sqlitestore internal/servers/..."},
 	{pkg: "cmd/...", may: anything, libs: anything},
 	{pkg: "examples/...", may: anything, libs: anything},
 }

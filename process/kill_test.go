@@ -3,9 +3,6 @@ package process_test
 import (
 	"context"
 	"flag"
-	"io"
-	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -13,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/random"
+	"github.com/annals-go/annals/internal/servers/stores"
 	"github.com/annals-go/annals/process"
 )
 
@@ -22,28 +20,18 @@ var rounds = flag.Int("rounds", 2, "how often a process with a Runner is killed"
 // killed are the Options of a process that is killed, and of the one that goes on.
 var killed = process.Options{Precision: 20 * time.Millisecond, Lease: 300 * time.Millisecond}
 
-// playTheRunner runs the process of these tests on a store until the standard input ends.
-func playTheRunner(address string) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	store, err := openers.Open(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	w, err := newWorld(store)
-	if err != nil {
-		return err
-	}
-	r, err := w.runner(store, listing, killed)
-	if err != nil {
-		return err
-	}
-	return r.Run(ctx)
+func TestMain(m *testing.M) {
+	stores.Main(m, func(ctx context.Context, store annals.Store) error {
+		w, err := newWorld(store)
+		if err != nil {
+			return err
+		}
+		r, err := w.runner(store, listing, killed)
+		if err != nil {
+			return err
+		}
+		return r.Run(ctx)
+	})
 }
 
 // Many instances with timers and commands go on wherever the process is killed that runs them.
@@ -52,8 +40,8 @@ func TestInstancesUnderKill(t *testing.T) {
 	for name, instances := range map[string]int{"sqlite": 1000, "postgres": 100, "dynamodb": 50} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := addresses[name](t)
-			x := newTrial(t, openStore(t, address), random.New(t), 0, 300*time.Millisecond)
+			address := stores.New[name](t)
+			x := newTrial(t, stores.Open(t, address), random.New(t), 0, 300*time.Millisecond)
 			x.ids, x.recipients = nil, nil
 			for i := range instances {
 				x.ids = append(x.ids, "i-"+strconv.Itoa(i))
@@ -63,7 +51,7 @@ func TestInstancesUnderKill(t *testing.T) {
 			}
 			x.begin(t)
 			for range *rounds {
-				kill := startRunner(t, address)
+				_, kill := stores.Start(t, address)
 				for range 20 {
 					x.wish(t)
 				}
@@ -98,31 +86,5 @@ func (x *trial) begin(t *testing.T) {
 		if _, err := x.store.Journal().Append(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// startRunner starts a process with a Runner, and returns what kills it.
-func startRunner(t *testing.T, address string) (kill func()) {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	child := exec.CommandContext(context.WithoutCancel(t.Context()), program)
-	child.Env = append(os.Environ(), playRunner+"="+address)
-	child.Stderr = os.Stderr
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := child.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = child.Wait()
-		_ = stdin.Close()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/internal/servers/stores"
 	"github.com/annals-go/annals/process"
 )
 
@@ -21,7 +22,7 @@ var timers = flag.Int("timers", 1000, "how many instances wait for a timer")
 // Timers that are not due cost nothing but their place in the store: no memory, and two requests for each look.
 func TestManyTimers(t *testing.T) {
 	t.Parallel()
-	store := openStore(t, addresses["sqlite"](t))
+	store := stores.Open(t, stores.New["sqlite"](t))
 	w, err := newWorld(store)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/random"
+	"github.com/annals-go/annals/internal/servers/stores"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/process"
 )
@@ -34,10 +35,10 @@ func TestRandomInputs(t *testing.T) {
 // The same on stores with files and servers.
 func TestRandomInputsOnStores(t *testing.T) {
 	t.Parallel()
-	for name, address := range addresses {
+	for name, address := range stores.New {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newTrial(t, openStore(t, address(t)), random.New(t), 40, 200*time.Millisecond).run(t)
+			newTrial(t, stores.Open(t, address(t)), random.New(t), 40, 200*time.Millisecond).run(t)
 		})
 	}
 }
