@@ -16,7 +16,9 @@ import (
 
 // Options configure a Runner. The zero Options suit most programs.
 type Options struct {
-	Parallel    int           // the most instances, or recipients, that are served at the same time, for each range of slices; 0: 64
+	// Parallel is how many instances, or recipients, are served at the same time at most, for each range of slices; 0: 64. Instances whose timers
+	// are due are served together for all ranges, so there are Ranges times as many.
+	Parallel    int
 	SendTimeout time.Duration // of one command; 0: 10 s. A recipient that takes longer holds up others of its range for so long, a third of the time
 
 	From   annals.Offset // where a process begins that has never run, in each source, as in projection.Options; zero: with the first event

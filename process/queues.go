@@ -17,16 +17,20 @@ func (q queues[J]) run(ctx context.Context, n int, do func(ctx context.Context, 
 		wait sync.WaitGroup
 		mu   sync.Mutex
 		all  []error
-		free = make(chan struct{}, n)
+		keys = make(chan string, len(q))
 	)
-	for key, jobs := range q {
-		free <- struct{}{}
+	for key := range q {
+		keys <- key
+	}
+	close(keys)
+	for range min(n, len(q)) {
 		wait.Go(func() {
-			defer func() { <-free }()
-			if err := do(ctx, key, jobs); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				all = append(all, err)
+			for key := range keys {
+				if err := do(ctx, key, q[key]); err != nil {
+					mu.Lock()
+					all = append(all, err)
+					mu.Unlock()
+				}
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -21,7 +22,7 @@ func (r *Runner[E, S]) fire(ctx context.Context, due []calendar.Timer) error {
 	}
 	var mu sync.Mutex
 	var later []calendar.Timer
-	err := q.run(ctx, r.o.Parallel, func(ctx context.Context, id string, ts []calendar.Timer) error {
+	err := q.run(ctx, r.o.Parallel*cmp.Or(r.o.Ranges, 4), func(ctx context.Context, id string, ts []calendar.Timer) error {
 		for _, t := range ts {
 			err := r.hand(ctx, addressed{id, timerTurn(t.Name, micros(t.Due))})
 			switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -15,15 +16,17 @@ import (
 	"github.com/annals-go/annals/lease"
 )
 
-// batch is how many timers fire gets at most.
-const batch = 256
+const (
+	batch    = 1024 // timers that fire gets at most
+	together = 64   // chunks that are read, or written, at the same time, so that stores can group the requests
+)
 
 // Run hands over timers that are due until ctx ends, and returns nil then. One of the processes that call it does so at a time, and another one goes
 // on when it stops or is killed. A timer is due by the clock of that process: when two clocks differ by a second, a timer may come a second
 // earlier or later by the other one. When a clock was in the future and is set back, the timers up to that time have been handed over, and all later ones come in
 // time.
 //
-// fire gets up to 256 timers, those that are due first come first as far as they are read together. When it returns an error or panics, it gets the same timers again, at intervals of
+// fire gets up to 1,024 timers, those that are due first come first as far as they are read together. When it returns an error or panics, it gets the same timers again, at intervals of
 // up to half a second, and all others wait. A timer is handed over again when the process stops before it has noted that, or at the same time
 // in two processes, when one was suspended. fire is not called concurrently by one Run. Its context ends with ctx, and when another process may take
 // over.
@@ -109,15 +112,17 @@ func (r *runner) look(ctx context.Context) error {
 	}
 	r.due, r.later, r.cuts = nil, nil, nil
 	// This comes after the record was written: see the comment of the package.
-	var faults []error // of chunks that cannot be read, which do not hold up the others
+	var chunks []cut
 	for _, s := range record.Taking {
 		for number := range s.Chunks {
-			if err := r.chunk(ctx, r.c.chunk(s.place(), number)); err != nil {
-				faults = append(faults, err)
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+			chunks = append(chunks, cut{chunk: r.c.chunk(s.place(), number)})
+		}
+	}
+	var faults []error // of chunks that cannot be read, which do not hold up the others
+	for some := range slices.Chunk(chunks, together) {
+		faults = append(faults, r.chunks(ctx, some))
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	if err := errors.Join(append(faults, r.flush(ctx))...); err != nil {
@@ -127,30 +132,44 @@ func (r *runner) look(ctx context.Context) error {
 	return nil
 }
 
-// chunk reads a chunk.
-func (r *runner) chunk(ctx context.Context, d document.Document[chunk]) error {
-	var k chunk
-	var revision annals.SeqNr
-	err := retried(ctx, func() (err error) {
-		k, revision, err = d.Load(ctx, r.c.store)
-		return err
+// chunks reads some chunks.
+func (r *runner) chunks(ctx context.Context, some []cut) error {
+	read := make([]chunk, len(some))
+	err := each(some, func(i int, t *cut) error {
+		return retried(ctx, func() (err error) {
+			read[i], t.revision, err = t.chunk.Load(ctx, r.c.store)
+			return err
+		})
 	})
-	if err != nil || len(k.Timers) == 0 {
-		return err
-	}
 	now := r.c.ticks(r.c.now())
-	for _, t := range k.Timers {
-		if r.c.dueTick(t) <= now {
-			r.due = append(r.due, t)
-		} else {
-			r.later = append(r.later, t)
+	for i, k := range read { // a chunk that could not be read has none
+		if len(k.Timers) == 0 {
+			continue
+		}
+		for _, t := range k.Timers {
+			if r.c.dueTick(t) <= now {
+				r.due = append(r.due, t)
+			} else {
+				r.later = append(r.later, t)
+			}
+		}
+		some[i].end = k.end()
+		if r.cuts = append(r.cuts, some[i]); len(r.due)+len(r.later) >= batch {
+			err = errors.Join(err, r.flush(ctx))
 		}
 	}
-	r.cuts = append(r.cuts, cut{d, revision, k.end()})
-	if len(r.due)+len(r.later) < batch {
-		return nil
+	return err
+}
+
+// each calls do for all of some at the same time, and returns the errors joined.
+func each[T any](some []T, do func(i int, x *T) error) error {
+	errs := make([]error, len(some))
+	var wait sync.WaitGroup
+	for i := range some {
+		wait.Go(func() { errs[i] = do(i, &some[i]) })
 	}
-	return r.flush(ctx)
+	wait.Wait()
+	return errors.Join(errs...)
 }
 
 // flush hands over the timers that were read, or puts them into other slots, and then removes them from where they were read.
@@ -166,8 +185,8 @@ func (r *runner) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, t := range r.cuts {
-		if err := retried(ctx, func() error { return t.remove(ctx, r.c.store) }); err != nil {
+	for some := range slices.Chunk(r.cuts, together) {
+		if err := each(some, func(_ int, t *cut) error { return retried(ctx, func() error { return t.remove(ctx, r.c.store) }) }); err != nil {
 			return err
 		}
 	}
@@ -190,7 +209,7 @@ func (r *runner) hand(ctx context.Context, ts []Timer) error {
 }
 
 // remove removes the timers that were read. Timers that were added since stay: Add looks at the record after it has written them.
-func (t cut) remove(ctx context.Context, s annals.Store) error {
+func (t *cut) remove(ctx context.Context, s annals.Store) error {
 	err := t.chunk.Save(ctx, s, t.revision, chunk{From: t.end})
 	if !errors.Is(err, annals.ErrConflict) && !errors.Is(err, annals.ErrUnknown) {
 		return err
