@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"strconv"
@@ -16,6 +17,9 @@ import (
 
 // rounds is how often a process with a Runner is killed: make soak has 20.
 var rounds = flag.Int("rounds", 2, "how often a process with a Runner is killed")
+
+// many is for other numbers of instances than those of make test, which are less on slower stores.
+var many = flag.Int("instances", 0, "how many instances there are while a process is killed; 0: 1,000 on SQLite, and fewer on the others")
 
 // killed are the Options of a process that is killed, and of the one that goes on.
 var killed = process.Options{Precision: 20 * time.Millisecond, Lease: 300 * time.Millisecond}
@@ -43,7 +47,7 @@ func TestInstancesUnderKill(t *testing.T) {
 			address := stores.New[name](t)
 			x := newTrial(t, stores.Open(t, address), random.New(t), 0, 300*time.Millisecond)
 			x.ids, x.recipients = nil, nil
-			for i := range instances {
+			for i := range cmp.Or(*many, instances) {
 				x.ids = append(x.ids, "i-"+strconv.Itoa(i))
 			}
 			for i := range 50 {
