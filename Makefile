@@ -60,6 +60,7 @@ as_tests = export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) $(compiler)"
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|LongEntity|LongTexts|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
 unraced := $(unraced)|^Test(ExportedTests|ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded|CorruptChunk|InTime|ManyTimersAtOnce)$$|^TestAllocations
+unraced := $(unraced)|^TestPage(Rights|IsHarmless)$$
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.

@@ -58,7 +58,7 @@ func Command(c Config) *cobra.Command {
 		&cobra.Group{ID: remove, Title: "Delete; a dry run without --yes:"})
 	for group, commands := range map[string][]*cobra.Command{
 		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.testCommand()},
-		check:  {o.projectionCommand(), o.verifyCommand()},
+		check:  {o.projectionCommand(), o.verifyCommand(), o.serveCommand()},
 		remove: {o.forgetCommand(), o.pruneCommand()},
 	} {
 		for _, command := range commands {

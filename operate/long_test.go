@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/operate"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -36,7 +39,12 @@ func TestLongEntity(t *testing.T) {
 		") SELECT i, "+columns+" FROM event_journal, n WHERE seq_nr = 1"); err != nil {
 		t.Fatal(err)
 	}
+	long := meter
+	long.Type = "Long"
 	c := config(s)
+	c.Entities = append(c.Entities, operate.Sourced(long))
+	pageOfLongEntity(t, s, c)
+	c.Entities = c.Entities[:2] // the command reads all events for the newest state
 	for _, after := range []int{0, 50_000, 99_900} {
 		var before, now runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -49,5 +57,42 @@ func TestLongEntity(t *testing.T) {
 		if n := now.TotalAlloc - before.TotalAlloc; n > 4<<20 {
 			t.Errorf("after %d: it allocates %d bytes", after, n)
 		}
+	}
+}
+
+// A page of 100 events of the long entity, and the newest events, read few events: they are counted.
+func pageOfLongEntity(t *testing.T, s annals.Store, c operate.Config) {
+	t.Helper()
+	events := 0
+	counted := &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		c.Each = func(value any) error {
+			if _, ok := value.(*annals.Event); ok {
+				events++
+			}
+			return nil
+		}
+		return run()
+	}}
+	v := visit(t, counted, c, operate.PageOptions{})
+	for _, p := range []struct {
+		path, has string
+		most      int
+	}{
+		{"", "✓ Yes", 0},
+		{"entity?id=Long%7C1", `id="n100"`, 101},
+		{"entity?id=Long%7C1&after=50000", `id="n50100"`, 101},
+		{"entity?id=Long%7C1&after=99900", `id="n100000"`, 101},
+		{"entities?search=Long", "Long|1", 0},
+		{"tail?after=0", "Long|1", 102},
+	} {
+		events = 0
+		if w := v.get(p.path); w.Code != 200 || !strings.Contains(w.Body.String(), p.has) || events > p.most {
+			t.Errorf("/%s: status %d, %d events are read, at most %d are wanted", p.path, w.Code, events, p.most)
+		}
+	}
+	// All events have the same time here, which is the worst: each look back reads a thousand.
+	events = 0
+	if w := v.get("tail"); w.Code != 200 || events > 15_000 {
+		t.Errorf("the newest: status %d, %d events are read", w.Code, events)
 	}
 }

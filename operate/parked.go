@@ -15,24 +15,36 @@ import (
 type parkedView struct {
 	Entities []projection.ParkedEntity `json:"entities"`
 	More     bool                      `json:"more"` // there are others after the last one
+
+	marks []string // of the errors, see mark
 }
 
 func (v parkedView) print(w io.Writer) {
 	for _, e := range v.Entities {
-		state := ""
-		switch {
-		case e.DiscardTo > 0:
-			state = fmt.Sprintf("; to be discarded up to %d", e.DiscardTo)
-		case e.Retry:
-			state = "; to be retried"
-		case e.LateTo > 0:
-			state = "; late, about to be handled"
+		state := ordered(e)
+		if state != "" {
+			state = "; " + state
 		}
 		fmt.Fprintf(w, "%s  from event %d of %s  since %s  failed retries: %d%s\n", name(string(e.ID)), e.From, at(e.Time), e.Since.UTC().Format(time.RFC3339), e.Tries, state)
 		if e.Error != "" {
 			fmt.Fprintf(w, "    %s%s\n", named(e.Kind), name(e.Error))
 		}
 	}
+}
+
+// ordered is what is about to happen to a parked entity.
+func ordered(e projection.ParkedEntity) string {
+	switch {
+	case e.DiscardTo == annals.MaxSeqNr:
+		return "all waiting events are to be discarded"
+	case e.DiscardTo > 0:
+		return fmt.Sprintf("to be discarded up to %d", e.DiscardTo)
+	case e.Retry:
+		return "to be retried"
+	case e.LateTo > 0:
+		return "late, about to be handled"
+	}
+	return ""
 }
 
 func (o *options) parkedCommand() *cobra.Command {
@@ -76,6 +88,7 @@ func (a *answer) parked(c *projection.Control, after annals.PersistenceID, limit
 		if v.More = len(v.Entities) == limit; v.More {
 			break
 		}
+		v.marks = append(v.marks, mark(e))
 		if a.hide {
 			e.Error = "" // it may hold a part of a payload
 		}

@@ -59,6 +59,16 @@ func (w shower) show(p annals.Payload, decode func(annals.Payload) (any, error))
 	case w.raw:
 		s.hex(p.Data, w.whole)
 		return s
+	case len(p.Data) > mostShown && !w.whole: // it is not decoded to be left out
+		switch p.SerializerID {
+		case codec.JSONSerializer:
+			s.Form, s.Cut = asJSON, true
+		case cborSerializer:
+			s.Form, s.Cut = asCBOR, true
+		default:
+			s.hex(p.Data, false)
+		}
+		return s
 	}
 	value := storedJSON(p)
 	if s.Form = asJSON; value == nil {

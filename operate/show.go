@@ -23,8 +23,9 @@ type showing struct {
 	entity Entity // nil: not known
 	named  string // the id that the program has
 	shower
-	after annals.SeqNr
-	limit int
+	after        annals.SeqNr
+	limit        int
+	mostReplayed annals.SeqNr // events after the snapshot that page reads for the newest state; 0: any number
 }
 
 func (o *options) showCommand() *cobra.Command {
@@ -178,7 +179,7 @@ func (w *showing) decodes(events bool) func(annals.Payload) (any, error) {
 
 // newest adds the state of an event-sourced entity.
 func (w *showing) newest(v *entityView) {
-	if w.entity == nil || v.State != nil || v.Last == 0 || v.broken {
+	if w.entity == nil || v.State != nil || v.Last == 0 || v.broken || w.mostReplayed > 0 && v.Last-v.covered() > w.mostReplayed {
 		return
 	}
 	p, n, err := w.entity.load(w.ctx, w.store, w.named, moment{})

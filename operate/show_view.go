@@ -114,6 +114,14 @@ func (v *entityView) print(w io.Writer) {
 	}
 }
 
+// covered is the number of the last event in the newest snapshot.
+func (v *entityView) covered() annals.SeqNr {
+	if v.Snapshot == nil {
+		return 0
+	}
+	return v.Snapshot.Number
+}
+
 // line prints an event in a line or two; before comes before its number.
 func (v eventView) line(w io.Writer, before string) {
 	fmt.Fprintf(w, "%s%d  %s  %s%s\n", before, v.Number, v.Time, named(v.Payload.Manifest), v.Payload.text(300))

@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/operate"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/sqlitestore"
 )
@@ -71,6 +72,30 @@ func TestStores(t *testing.T) {
 				failed := o.status == 4 && strings.Contains(o.text, `"code":"unsupported"`)
 				if want := o.status == 0 || o.status == 1 && args == "projection status p"; failed == supported || supported != want {
 					t.Errorf("%s: status %d: %s", args, o.status, o.text)
+				}
+			}
+			page := visit(t, s, config(s), operate.PageOptions{})
+			for path, supported := range map[string]bool{
+				"":                              true,
+				"entities":                      true, // without a list of ids it searches for whole ids
+				"entities?search=a":             true,
+				"entity?id=Meter%7Ca":           true,
+				"entity?id=Meter%7Ca&at=2":      true,
+				"projection?name=p":             caps.States,
+				"tail":                          caps.EventQueries,
+				"tail?after=0":                  caps.EventQueries,
+				"tail/events?from=soon":         false,
+				"entity?id=Meter%7Ca&raw=1":     true,
+				"entities?search=a&all=1":       true,
+				"entity?id=Meter%7Cnone":        true,
+				"entities?search=none&type=Not": true,
+			} {
+				w := page.get(path)
+				if want := w.Code == 200; want != supported || !supported && path != "tail/events?from=soon" && w.Code != 501 {
+					t.Errorf("/%s: %d %s", path, w.Code, w.Body)
+				}
+				if path == "entity?id=Meter%7Ca&at=2" && !strings.Contains(w.Body.String(), "~ /sum: 1 → 3") || path == "entities?search=a" && !strings.Contains(w.Body.String(), `<a href="entity?id=Meter%7ca">`) {
+					t.Errorf("/%s: %s", path, w.Body)
 				}
 			}
 			o := run(t, config(s), "show", "Meter|a")

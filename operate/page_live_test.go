@@ -1,0 +1,234 @@
+package operate_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/operate"
+	"github.com/annals-go/annals/projection"
+)
+
+// piped is an http.ResponseWriter whose body is read while it is written.
+type piped struct {
+	*io.PipeWriter
+	header http.Header
+}
+
+func (p piped) Header() http.Header { return p.header }
+
+func (piped) WriteHeader(int) {}
+
+func (piped) Flush() {}
+
+// sent is a server-sent event.
+type sent struct{ kind, id, data string }
+
+// follow asks for a stream, which it returns event by event, and "" when it has ended.
+func follow(ctx context.Context, t *testing.T, page http.Handler, path string, header map[string]string) (next func() sent) {
+	t.Helper()
+	r, w := io.Pipe()
+	request := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/"+path, nil)
+	request.RemoteAddr = "127.0.0.1:4"
+	request.Header.Set("Accept", "text/event-stream")
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	go func() {
+		page.ServeHTTP(piped{w, http.Header{}}, request)
+		_ = w.Close()
+	}()
+	lines := bufio.NewReader(r)
+	return func() (e sent) {
+		for {
+			text, err := lines.ReadString('\n')
+			field, value, _ := strings.Cut(strings.TrimSuffix(text, "\n"), ": ")
+			switch {
+			case err != nil, field == "" && e.kind != "":
+				return e
+			case field == "event":
+				e.kind = value
+			case field == "id":
+				e.id = value
+			case field == "data":
+				if err := json.Unmarshal([]byte(value), &e.data); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// New events come as rows, and a browser that asks again gets those that it has missed.
+func TestPageFollowsEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		metered(t, s, "a", 2)
+		v := visit(t, s, config(s), operate.PageOptions{})
+		body := v.get("tail").Body.String()
+		_, stream, _ := strings.Cut(body, `data-stream="`)
+		stream, _, _ = strings.Cut(stream, `"`)
+		stream = strings.ReplaceAll(stream, "&amp;", "&")
+		began := time.Now()
+		next := follow(t.Context(), t, v.page, stream, nil)
+		metered(t, s, "<b>", 1)
+		e := next()
+		for e.data == "" { // the place has moved
+			e = next()
+		}
+		if e.kind != "rows" || !strings.Contains(e.data, "Meter|&lt;b&gt;") || strings.Contains(e.data, "Meter|a") || strings.Count(e.data, "<tr") != 1 {
+			t.Errorf("%+v", e)
+		}
+		last := e.id
+		for e.kind != "" { // no browser is followed for longer than half a minute
+			if e.id != "" {
+				last = e.id
+			}
+			e = next()
+		}
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("the stream ended after %s", took)
+		}
+		metered(t, s, "later", 1)
+		ctx, stop := context.WithCancel(t.Context())
+		next = follow(ctx, t, v.page, stream, map[string]string{"Last-Event-ID": last})
+		if e := next(); !strings.Contains(e.data, "Meter|later") || strings.Contains(e.data, "&lt;b") {
+			t.Errorf("%+v", e)
+		}
+		stop()
+		for e := next(); e.kind != ""; {
+			e = next()
+		}
+	})
+}
+
+// A page is sent again when it has changed, and not when it has not.
+func TestPageRefreshes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		parkAll(t, s, "sums", "broken")
+		v := visit(t, s, config(s), operate.PageOptions{})
+		next := follow(t.Context(), t, v.page, "projection?name=sums", nil)
+		if e := next(); e.kind != "page" || !strings.Contains(e.data, "broken") || strings.Contains(e.data, "<html") || strings.Contains(e.data, "is paused") {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(12 * time.Second)
+		if err := projection.NewControl(s, "sums").Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if e := next(); e.kind != "page" || !strings.Contains(e.data, "is paused") {
+			t.Errorf("%+v", e)
+		}
+		for e := next(); e.kind != ""; e = next() {
+			if e.kind == "page" {
+				t.Errorf("nothing has changed: %+v", e)
+			}
+		}
+	})
+}
+
+// Only so many browsers are followed.
+func TestPageStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := visit(t, memstore.New(), config(nil), operate.PageOptions{})
+		ctx, stop := context.WithCancel(t.Context())
+		var all []func() sent
+		for range 100 {
+			all = append(all, follow(ctx, t, v.page, "", nil))
+		}
+		for _, next := range all {
+			if next().kind != "page" {
+				t.Error("a stream has no page")
+			}
+		}
+		v.header.Set("Accept", "text/event-stream")
+		if w := v.get(""); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		stop()
+		for _, next := range all {
+			for e := next(); e.kind != ""; {
+				e = next()
+			}
+		}
+	})
+}
+
+// serve prints the address, which works in a browser, until it is interrupted.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	parkAll(t, s, "sums", "broken")
+	for _, args := range [][]string{nil, {"--allow-changes", "--prefix", "ops"}, {"--user-header", "X-User"}} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		r, w := io.Pipe()
+		ended := make(chan int)
+		var log bytes.Buffer
+		go func() {
+			c := operate.Command(config(s))
+			c.SetOut(w)
+			c.SetErr(&log)
+			c.SetArgs(append([]string{"--store", "mem:", "serve"}, args...))
+			ended <- operate.ExitStatus(c.ExecuteContext(ctx))
+			_ = w.Close()
+		}()
+		line, err := bufio.NewReader(r).ReadString('\n')
+		if err != nil {
+			t.Fatal(err, &log)
+		}
+		address, token, hasToken := strings.Cut(strings.TrimSpace(line), "#token=")
+		if !strings.HasPrefix(address, "http://127.0.0.1:") || hasToken != (len(args) != 2 || args[0] != "--user-header") || args != nil && args[0] == "--allow-changes" && !strings.HasSuffix(address, "/ops/") {
+			t.Errorf("%q prints %s", args, line)
+		}
+		get := func(path, header, value string) (int, string) {
+			t.Helper()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set(header, value)
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response.StatusCode, string(body)
+		}
+		header, value := "Authorization", "Bearer "+token
+		if !hasToken {
+			header, value = "X-User", "eve"
+		}
+		if status, body := get("", "X-None", ""); status == 200 || strings.Contains(body, "sums") {
+			t.Errorf("%q: everybody may look: %d", args, status)
+		}
+		status, body := get("projection?name=sums", header, value)
+		if may := strings.Contains(body, "Retry all"); status != 200 || !strings.Contains(body, "broken") || may != (len(args) == 3) {
+			t.Errorf("%q: %d, acts: %v: %s", args, status, may, body)
+		}
+		interrupt()
+		if status := <-ended; status != 0 {
+			t.Errorf("%q ends with %d: %s", args, status, &log)
+		}
+	}
+	for _, args := range [][]string{{"serve", "x"}, {"serve", "--listen", "nowhere.invalid:http"}, {"serve", "--prefix", "a b"}} {
+		if o := run(t, config(s), args...); o.status != 3 {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+}
