@@ -42,6 +42,12 @@ func Notification(s *Store, written watchers.Signal) string {
 // Heard is what s makes of a notification.
 func Heard(s *Store, payload string) watchers.Signal { return s.backend.notifier.heard(payload) }
 
+// Groups collects commits. write gets how many are in each group.
+func Groups(write func(n int)) (add func(id annals.PersistenceID)) {
+	g := &groups{write: func(group []*commit) { write(len(group)) }}
+	return func(id annals.PersistenceID) { g.add(&commit{id: id}) }
+}
+
 // AppendGroup writes commits in one statement, and returns the answer to the first one.
 func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annals.Receipt, error) {
 	group := make([]*commit, len(commits))
@@ -58,7 +64,7 @@ func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annal
 // Mutate changes the statements of appends, deletes, Forget and Guard that contain a text. It returns how many.
 func Mutate(s *Store, text, other string) (changed int) {
 	sql := &s.backend.sql
-	for _, statement := range []*string{&sql.appendNext, &sql.appendEach, &sql.appendAll, &sql.appendDeleted, &sql.deleteTo,
+	for _, statement := range []*string{&sql.appendNext, &sql.appendEach, &sql.appendRaced, &sql.appendAll, &sql.appendDeleted, &sql.deleteTo,
 		&s.backend.states[""].sql.remains, &sql.lockDeletes, &sql.lockNewest, &sql.lockJournal, &sql.lockEntities} {
 		if mutant := strings.ReplaceAll(*statement, text, other); mutant != *statement {
 			*statement = mutant

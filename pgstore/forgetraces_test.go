@@ -45,8 +45,8 @@ func TestMutantsOfForget(t *testing.T) {
 	}{
 		"an append locks no row":                      {"FOR KEY SHARE OF newest", "", 1, false, orderCase{calls: []call{forget, append2}}, inStatement},
 		"a single append follows a deleted event":     {"AND NOT last.deleted", "", 1, false, orderCase{calls: []call{forget, append2}}, inStatement},
-		"a commit of events follows a deleted event":  {"last.deleted IS NOT TRUE", "TRUE", 2, false, orderCase{calls: []call{forget, appendThree}}, inStatement},
-		"a group of appends follows deleted events":   {"last.deleted IS NOT TRUE", "TRUE", 2, false, orderCase{calls: []call{forget, appendInGroup}}, inStatement},
+		"a commit of events follows a deleted event":  {"last.deleted IS NOT TRUE", "TRUE", 3, false, orderCase{calls: []call{forget, appendThree}}, inStatement},
+		"a group of appends follows deleted events":   {"last.deleted IS NOT TRUE", "TRUE", 3, false, orderCase{calls: []call{forget, appendInGroup}}, inStatement},
 		"Forget does not wait for other transactions": {"granted AND pid", "FALSE AND pid", 1, false, orderCase{live: true, calls: []call{append2, deleteAll, forget}}, atCommit},
 		"Forget does not wait for open statements":    {"granted AND pid", "FALSE AND pid", 1, false, orderCase{live: true, calls: []call{append2, deleteAll, forget}}, inStatement},
 		"Forget does not lock the newest row":         {"seq_nr = $2 FOR UPDATE", "seq_nr = $2", 1, false, orderCase{calls: []call{forget, append2}}, inStatement},

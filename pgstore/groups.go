@@ -16,12 +16,16 @@ import (
 const (
 	maxGroups        = 4                     // statements at once
 	usualGroups      = 2                     // statements at once unless one is blocked: fewer statements carry larger groups, with fewer flushes
+	fewCommits       = 16                    // a second statement is sent while there are fewer in the first
+	manyCommits      = 64                    // one more statement is sent for so many: in a larger group a commit costs as much
 	blockedAfter     = 25 * time.Millisecond // a statement that takes longer is regarded as blocked by a lock
 	maxGroupCommits  = 256                   // in one statement
 	maxGroupEvents   = 1000                  // in one statement; a single commit may have more
 	maxGroupBytes    = 8 << 20               // of payloads in one statement; a single commit may have more
 	groupLockTimeout = 200 * time.Millisecond
-	alone            = 8 // commits of a failed group that are attempted at once
+	rejoinYields     = 100              // without a further commit of the callers that were just answered, about 20 µs: the next group is sent
+	racesLast        = 10 * time.Second // after another process has taken a number of a group, commits are written by appendRaced
+	alone            = 8                // commits of a failed group that are attempted at once
 )
 
 // groups collects commits that wait while statements are running. When fewer statements are running than may be, a commit is sent at
@@ -32,12 +36,23 @@ type groups struct {
 	mu      sync.Mutex
 	waiting []*commit // in the order of arrival
 	running int       // statements now
+	writing int       // commits in them
 	started time.Time // when the last statement was sent
+	watched bool      // relieve will be called
+	racedAt time.Time // when another process has taken a number of a group
 }
 
-// busy reports whether a new commit has to wait for a running statement.
-func (g *groups) busy() bool {
-	return g.running == maxGroups || g.running >= usualGroups && time.Since(g.started) < blockedAfter
+// busy reports whether commits have to wait for a running statement. more are those that are not in waiting yet.
+func (g *groups) busy(more int) bool {
+	switch {
+	case g.running == 0:
+		return false
+	case g.running == maxGroups:
+		return true
+	case time.Since(g.started) >= blockedAfter || len(g.waiting)+more >= manyCommits:
+		return false
+	}
+	return g.running >= usualGroups || g.writing >= fewCommits
 }
 
 // serveOwn reports whether a commit may be sent at once, by its caller: that saves two switches between goroutines. If it may,
@@ -45,11 +60,10 @@ func (g *groups) busy() bool {
 func (g *groups) serveOwn() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.busy() || len(g.waiting) > 0 {
+	if len(g.waiting) > 0 || g.busy(1) {
 		return false
 	}
-	g.running++
-	g.started = time.Now()
+	g.running, g.writing, g.started = g.running+1, g.writing+1, time.Now()
 	return true
 }
 
@@ -58,9 +72,9 @@ func (g *groups) startNext() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) > 0 {
-		go g.run()
+		go g.run(1)
 	} else {
-		g.running--
+		g.running, g.writing = g.running-1, g.writing-1
 	}
 }
 
@@ -69,9 +83,27 @@ func (g *groups) add(m *commit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, m)
-	if !g.busy() {
+	g.serve()
+}
+
+// serve has the commits written that wait, or looks again when the statement that was sent last has become one that is blocked. It is called
+// with the lock.
+func (g *groups) serve() {
+	switch {
+	case !g.busy(0):
 		g.running++
-		go g.run()
+		go g.run(0)
+	case !g.watched && g.running < maxGroups:
+		g.watched = true
+		time.AfterFunc(time.Until(g.started.Add(blockedAfter)), g.relieve)
+	}
+}
+
+func (g *groups) relieve() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.watched = false; len(g.waiting) > 0 {
+		g.serve()
 	}
 }
 
@@ -86,28 +118,59 @@ func (g *groups) leave(m *commit) bool {
 	return i >= 0
 }
 
-func (g *groups) run() {
+// run writes groups until there is none, after a statement with so many commits.
+func (g *groups) run(written int) {
 	for {
-		group := g.take()
-		if group == nil {
+		group := g.take(written)
+		if written = len(group); written == 0 {
 			return
 		}
 		g.write(group)
-		runtime.Gosched() // callers that were just answered may append again, in the next group
+		g.rejoined(written)
 	}
 }
 
-// take removes the next group, sorted by id: the oldest commits, one of each entity, because only one commit of an entity can win.
-// The others wait for the next group.
-func (g *groups) take() []*commit {
+// rejoined lets callers that were just answered append again, in the next group.
+func (g *groups) rejoined(answered int) {
+	runtime.Gosched()
+	if answered < fewCommits {
+		return
+	}
+	for n, idle := 0, 0; n < answered && idle < rejoinYields; idle++ {
+		runtime.Gosched()
+		g.mu.Lock()
+		now := len(g.waiting)
+		g.mu.Unlock()
+		if now > n {
+			n, idle = now, 0
+		}
+	}
+}
+
+// raced reports whether another process has taken a number of a group lately.
+func (g *groups) raced() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running--
-	if g.busy() || len(g.waiting) == 0 {
+	return !g.racedAt.IsZero() && time.Since(g.racedAt) < racesLast
+}
+
+// race notes that another process has taken a number of a group.
+func (g *groups) race() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.racedAt = time.Now()
+}
+
+// take ends a statement with so many commits and removes the next group, sorted by id: the oldest commits, one of each entity, because only one commit of an entity can win.
+// The others wait for the next group.
+func (g *groups) take(written int) []*commit {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running, g.writing = g.running-1, g.writing-written
+	if len(g.waiting) == 0 || g.busy(0) {
 		return nil
 	}
-	g.running++
-	g.started = time.Now()
+	g.running, g.started = g.running+1, time.Now()
 	var group, later []*commit
 	taken, size, events := make(map[annals.PersistenceID]bool, len(g.waiting)), 0, 0
 	for _, m := range g.waiting {
@@ -119,7 +182,7 @@ func (g *groups) take() []*commit {
 		group, size, events, taken[m.id] = append(group, m), size+m.size, events+len(m.events), true
 		m.attempts.since = time.Now()
 	}
-	g.waiting = later
+	g.waiting, g.writing = later, g.writing+len(group)
 	slices.SortFunc(group, func(a, b *commit) int { return cmp.Compare(a.id, b.id) })
 	return group
 }
@@ -130,15 +193,10 @@ func (s *backend) writeGroup(group []*commit) {
 		go s.resolve(group[0])
 		return
 	}
-	ctx, cancel := s.writeContext()
-	defer cancel()
-	var times map[annals.PersistenceID]time.Time
-	err := s.group.attempt(ctx, func(ctx context.Context, q querier) (err error) {
-		times, err = s.insert(ctx, q, group)
-		return err
-	})
-	if err != nil {
-		times = nil
+	times, err := s.insertGroup(group)
+	if unique(err) && !s.groups.raced() { // nothing was written
+		s.groups.race()
+		times, err = s.insertGroup(group)
 	}
 	if len(times) > 0 {
 		s.wrote(watchers.SignalOf(slices.Collect(maps.Keys(times))...))
@@ -155,6 +213,20 @@ func (s *backend) writeGroup(group []*commit) {
 	if len(rest) > 0 {
 		go s.resolveEach(rest)
 	}
+}
+
+// insertGroup is insert over a connection for groups.
+func (s *backend) insertGroup(group []*commit) (times map[annals.PersistenceID]time.Time, err error) {
+	ctx, cancel := s.writeContext()
+	defer cancel()
+	err = s.group.attempt(ctx, func(ctx context.Context, q querier) (err error) {
+		times, err = s.insert(ctx, q, group)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return times, nil
 }
 
 // resolveEach resolves commits, a few at once.

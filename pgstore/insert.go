@@ -18,7 +18,11 @@ func (s *backend) insert(ctx context.Context, q querier, commits []*commit) (map
 	if slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() }) {
 		return inserted(ctx, q, s.sql.appendAll, a.all())
 	}
-	return inserted(ctx, q, s.sql.appendEach, a.each())
+	sql := s.sql.appendEach
+	if s.groups.raced() {
+		sql = s.sql.appendRaced
+	}
+	return inserted(ctx, q, sql, a.each())
 }
 
 // inserted runs a statement for many commits. With an error it returns no times: rows arrive before the server has completed the

@@ -4,13 +4,13 @@ import "strings"
 
 // statements are those that are used often. They are made once, when the store opens.
 type statements struct {
-	appendFirst, appendNext, appendEach, appendAll, appendDeleted string
-	lookUp, last, deleteTo, skip                                  string
-	lockDeletes, lockNewest, lockJournal, forgetEvents            string // Forget's
-	lockEntities, guarded                                         string // Guard's
-	replay, replayTo, recover                                     string
-	loadSnapshot, saveSnapshot, deleteSnapshots                   string
-	watermark                                                     string
+	appendFirst, appendNext, appendEach, appendRaced, appendAll, appendDeleted string
+	lookUp, last, deleteTo, skip                                               string
+	lockDeletes, lockNewest, lockJournal, forgetEvents                         string // Forget's
+	lockEntities, guarded                                                      string // Guard's
+	replay, replayTo, recover                                                  string
+	loadSnapshot, saveSnapshot, deleteSnapshots                                string
+	watermark                                                                  string
 }
 
 func (s *backend) prepare() {
@@ -22,7 +22,7 @@ func (s *backend) prepare() {
 		deleteTo = pluginDelete
 	}
 	s.fill, s.sql = fill, statements{
-		fill(appendFirst), fill(appendNext), fill(appendEach), fill(appendAll), fill(appendDeleted),
+		fill(appendFirst), fill(appendNext), fill(appendEach + appended), fill(appendEach + unlessTaken + appended), fill(appendAll), fill(appendDeleted),
 		fill(lookUpCommit), fill(lastNumber), fill(deleteTo), fill(skipNumbers),
 		fill(lockDeletes), fill(lockNewest), fill(lockJournal), fill(forgetEvents),
 		lockEntities, fill(guardedNumber),
@@ -88,7 +88,8 @@ const (
 		WHERE last.seq_nr = $4::bigint AND NOT last.deleted
 		RETURNING db_timestamp`
 
-	// Commits of one event to different entities, in the order of their ids: two groups must not deadlock.
+	// Commits of one event to different entities, in the order of their ids: two groups must not deadlock. As with appendFirst, a concurrent
+	// writer of one of the numbers makes the statement fail. appendRaced leaves out such commits, and takes longer.
 	appendEach = `
 		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
 			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
@@ -101,8 +102,10 @@ const (
 			LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp, deleted FROM "event_journal" WHERE persistence_id = e.id AND seq_nr >= e.after
 				ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
 		WHERE coalesce(last.seq_nr, 0) = e.after AND last.deleted IS NOT TRUE
-		ORDER BY nr
-		ON CONFLICT (persistence_id, seq_nr) DO NOTHING
+		ORDER BY nr`
+	unlessTaken = `
+		ON CONFLICT (persistence_id, seq_nr) DO NOTHING`
+	appended = `
 		RETURNING persistence_id, db_timestamp`
 
 	// Commits of any number of events, which may have times of their own.

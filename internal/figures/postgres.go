@@ -33,6 +33,8 @@ func postgresFigures() []Figure {
 	return []Figure{
 		{Name: "postgres-group-commit-64", Goal: AtLeast(2.0), Run: onPostgres(groupCommit),
 			About: "appends per second of 64 writers, each to its own entity, divided by single-row INSERTs per second of 64 writers through a bare pgx pool of 16 or 32 connections, whichever is faster"},
+		{Name: "postgres-append-cpu-64", Goal: AtMost(2.1), Run: onPostgres(appendGroups),
+			About: "processor time of the program and the server for appends of 64 writers, each to its own entity, divided by that of the same rows in INSERTs of 64 rows from arrays through one bare pgx connection"},
 		{Name: "postgres-append-1", Goal: AtLeast(0.9), Run: onPostgres(appendAlone),
 			About: "appends per second of one writer, divided by single-row INSERTs per second of one bare pgx connection"},
 		{Name: "postgres-replay", Goal: AtLeast(0.95), Run: onPostgres(replay),
@@ -177,6 +179,17 @@ func (s *side) run(ctx context.Context, while time.Duration) error {
 	return errors.Join(errs...)
 }
 
+// each lets each writer write n times.
+func (s *side) each(ctx context.Context, n int) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(s.writers))
+	for i, write := range s.writers {
+		wg.Go(func() { errs[i] = times(n, func() error { return write(ctx) })() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
 func (s *side) perSecond() float64 { return float64(len(s.durations)) / s.spent.Seconds() }
 
 // p99 is the 99th percentile of the durations.
@@ -227,6 +240,46 @@ func appendAlone(ctx context.Context, b *postgresBench) (float64, error) {
 		return 0, err
 	}
 	return ours.perSecond() / bare.perSecond(), nil
+}
+
+// appendGroups lets 64 writers append ten times each.
+func appendGroups(ctx context.Context, b *postgresBench) (float64, error) {
+	pool, err := b.bare(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	spent, err := withServer(ctx, pool)
+	if err != nil {
+		return 0, err
+	}
+	ours := newSide(writers, b.writer)
+	return ratio(12, spent, func() error { return ours.each(ctx, 10*each) }, times(10*each, b.insertGroup(ctx, pool)))
+}
+
+// insertGroup inserts a row of each of 64 entities of its own in one statement, without any guarantee.
+func (b *postgresBench) insertGroup(ctx context.Context, pool *pgxpool.Pool) func() error {
+	var slice, serializer []int32
+	var seqNr []int64
+	var entityType, id, writer, manifest []string
+	var payload [][]byte
+	for range writers {
+		x := annals.NewPersistenceID("Bench", fmt.Sprint("bare-", b.ids.Add(1)))
+		slice, entityType, id = append(slice, int32(x.Slice())), append(entityType, x.Type()), append(id, string(x))
+		seqNr, writer = append(seqNr, 0), append(writer, "")
+		serializer, manifest, payload = append(serializer, postgresPayload.SerializerID), append(manifest, postgresPayload.Manifest), append(payload, postgresPayload.Data)
+	}
+	return func() error {
+		for i := range writers {
+			seqNr[i]++
+			writer[i] = annals.NewWriteID().String()
+		}
+		_, err := pool.Exec(ctx, `INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id,
+			event_ser_manifest, event_payload, db_timestamp) SELECT slice, entity_type, id, seq_nr, writer, '', serializer, manifest, payload, now()
+			FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[], $7::text[], $8::bytea[])
+			AS e (slice, entity_type, id, seq_nr, writer, serializer, manifest, payload)`, slice, entityType, id, seqNr, writer, serializer, manifest, payload)
+		return err
+	}
 }
 
 func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
