@@ -21,6 +21,10 @@ type Config struct {
 	Entities []Entity
 	// Projections are names that "projection list" shows beside those that the store can list.
 	Projections []string
+	// Trace says for command trace to which correlation an event belongs, and the name of what caused it: that of an event, which is its id, a slash and its number,
+	// of a write, of a command, or one of the program's own; "" is none. Of a durable state it is asked with the state as an event. nil: the members correlation
+	// and causation of metadata in JSON or CBOR, in any case and also with "id" at the end.
+	Trace func(e annals.Event) (correlation, causation string)
 	// HidePayloads shows no payload, state, metadata or text of a domain error. Without it the flag --hide-payloads and a non-empty environment variable
 	// ANNALS_HIDE_PAYLOADS do the same.
 	HidePayloads bool
@@ -57,7 +61,7 @@ func Command(c Config) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: read, Title: "What is stored:"}, &cobra.Group{ID: check, Title: "Projections and checks:"},
 		&cobra.Group{ID: remove, Title: "Delete; a dry run without --yes:"})
 	for group, commands := range map[string][]*cobra.Command{
-		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.testCommand()},
+		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.testCommand(), o.traceCommand()},
 		check:  {o.projectionCommand(), o.verifyCommand(), o.serveCommand()},
 		remove: {o.forgetCommand(), o.pruneCommand()},
 	} {

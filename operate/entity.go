@@ -27,6 +27,8 @@ type Entity interface {
 	kind() string // "event-sourced" or "durable state"
 	// named returns the id that the program has for pid, and false when pid is not of this behavior.
 	named(pid annals.PersistenceID) (string, bool)
+	// pid is the id in the store of the program's id.
+	pid(id string) annals.PersistenceID
 	// event and state decode; event is nil for a durable state.
 	event(p annals.Payload) (any, error)
 	state(p annals.Payload) (any, error)
@@ -71,6 +73,8 @@ type common[C, S any] struct {
 }
 
 func (e *common[C, S]) entityType() string { return e.name }
+
+func (e *common[C, S]) pid(id string) annals.PersistenceID { return e.id(id) }
 
 // named finds the program's id in an id that a program of its own may have made: after the type and a separator.
 func (e *common[C, S]) named(pid annals.PersistenceID) (string, bool) {

@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"os/exec"
@@ -30,21 +31,26 @@ func TestHostileTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		correlated, err := json.Marshal(map[string]string{"correlation": text, "causation": text})
+		if err != nil {
+			t.Fatal(err)
+		}
 		events := []annals.NewEvent{
 			{Payload: annals.Payload{SerializerID: codec.JSONSerializer, Manifest: text, Data: quoted.Data}, Tags: []string{text}},
 			{Payload: annals.Payload{SerializerID: codec.JSONSerializer, Manifest: text, Data: []byte(`{"` + text + `":"` + text + "\"}")}, Metadata: annals.Payload{SerializerID: 7, Manifest: text, Data: []byte(text)}},
 			{Payload: annals.Payload{SerializerID: 33, Manifest: text, Data: append([]byte{0x60 + byte(len(text))}, text...)}}, // CBOR: a text
 			{Payload: annals.Payload{SerializerID: codec.JSONSerializer, Data: []byte("{\"\xff\xfe\":1}")}},
 			{Payload: annals.Payload{SerializerID: int32(i + 100), Data: []byte(text)}},
+			{Payload: stepOf(t, text), Metadata: annals.Payload{SerializerID: codec.JSONSerializer, Data: correlated}},
 		}
 		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, Events: events}); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, []string{"show", string(id)}, []string{"show", string(id), "--raw"}, []string{"show", string(id), "--at", "1"}, []string{"show", "x" + text},
 			[]string{"show", string(id), "--at", "2", "--try", text}, []string{"projection", "status", text}, []string{"projection", "reset", text},
-			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"verify", "--type", text}, []string{"stats", string(id)}, []string{"top", "--by", text}, []string{"top", "--since", text}, []string{"test", string(id), "--to", "1"}, []string{"test", string(id), "--behavior", text}, []string{"test", string(id), "--package", text}, []string{"forget", string(id)}, []string{"prune", string(id), "--projection", text})
+			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"verify", "--type", text}, []string{"stats", string(id)}, []string{"top", "--by", text}, []string{"top", "--since", text}, []string{"trace", text}, []string{"trace", string(id) + "/1"}, []string{"trace", text, "--since", text}, []string{"test", string(id), "--to", "1"}, []string{"test", string(id), "--behavior", text}, []string{"test", string(id), "--package", text}, []string{"forget", string(id)}, []string{"prune", string(id), "--projection", text})
 	}
-	args = append(args, []string{"ids"}, []string{"tail"}, []string{"stats"}, []string{"top"}, []string{"top", "--by", "rate"}, []string{"verify"}, []string{"prune", "--type", "Meter"})
+	args = append(args, []string{"ids"}, []string{"tail"}, []string{"trace", "b"}, []string{"stats"}, []string{"top"}, []string{"top", "--by", "rate"}, []string{"verify"}, []string{"prune", "--type", "Meter"})
 	for _, a := range args {
 		for _, flags := range [][]string{nil, {"--json"}} {
 			o := run(t, config(s), append(flags, a...)...)
@@ -65,6 +71,20 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
+// stepOf is a step of a process whose names are text.
+func stepOf(t *testing.T, text string) annals.Payload {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"cause":    map[string]any{"timer": text, "entity": text, "answer": text},
+		"commands": []any{map[string]any{"target": text, "recipient": text, "value": map[string]any{"manifest": text, "data": []byte(text)}}},
+		"timers":   []any{map[string]any{"name": text, "due": 1 << 62}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "annals.process.step", Data: data}
+}
+
 // Long payloads, ids and tags are cut, unless one event is asked for.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
@@ -77,7 +97,7 @@ func TestLongTexts(t *testing.T) {
 	if _, err := s.Journal().Append(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"show", string(c.ID)}, {"tail"}, {"show", string(c.ID), "--raw"}, {"ids"}, {"stats"}, {"top"}} {
+	for _, args := range [][]string{{"show", string(c.ID)}, {"tail"}, {"show", string(c.ID), "--raw"}, {"ids"}, {"stats"}, {"top"}, {"trace", string(c.ID) + "/1"}} {
 		if o := run(t, config(s), args...); o.status != 0 || len(o.text) > 8000 {
 			t.Errorf("%s prints %d bytes: %+v", args[0], len(o.text), o.errors)
 		}
@@ -142,7 +162,7 @@ func TestHiddenPayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := config(s)
-	for _, args := range [][]string{{"tail"}, {"show", "Meter|a", "--after", "30"}, {"show", "Meter|a", "--at", "35", "--diff"}, {"show", "Meter|a", "--raw", "--after", "30"}, {"show", "Meter|a", "--try", "-1"}} {
+	for _, args := range [][]string{{"tail"}, {"trace", "Meter|a/35"}, {"show", "Meter|a", "--after", "30"}, {"show", "Meter|a", "--at", "35", "--diff"}, {"show", "Meter|a", "--raw", "--after", "30"}, {"show", "Meter|a", "--try", "-1"}} {
 		shows := func(o output) bool {
 			return strings.Contains(o.text, "987654") || strings.Contains(o.text, "3938373635") || strings.Contains(o.text, errNegative.Error()) || o.status != 0
 		}

@@ -110,7 +110,7 @@ func (v *entityView) print(w io.Writer) {
 		fmt.Fprintf(w, "snapshot at %d: %s%d bytes, taken %s\n", s.Number, named(s.Manifest), s.Bytes, s.Time)
 	}
 	for _, e := range v.Events {
-		e.line(w, "")
+		e.line(w, "", "")
 	}
 }
 
@@ -122,11 +122,16 @@ func (v *entityView) covered() annals.SeqNr {
 	return v.Snapshot.Number
 }
 
-// line prints an event in a line or two; before comes before its number.
-func (v eventView) line(w io.Writer, before string) {
-	fmt.Fprintf(w, "%s%d  %s  %s%s\n", before, v.Number, v.Time, named(v.Payload.Manifest), v.Payload.text(300))
+// line prints an event in a line or two, which begin with indent; before comes before its number.
+func (v eventView) line(w io.Writer, indent, before string) {
+	fmt.Fprintf(w, "%s%s%d  %s  %s%s\n", indent, before, v.Number, v.Time, named(v.Payload.Manifest), v.Payload.text(300))
+	v.rest(w, indent)
+}
+
+// rest prints what few events have.
+func (v eventView) rest(w io.Writer, indent string) {
 	if rest := more(v.Tags, v.Metadata, v.Writer, v.Adapter); rest != "" {
-		fmt.Fprintf(w, "    %s\n", rest)
+		fmt.Fprintf(w, "%s    %s\n", indent, rest)
 	}
 }
 

@@ -58,6 +58,7 @@ func TestStores(t *testing.T) {
 				"projection parked p":                caps.States,
 				"projection pause p":                 caps.States,
 				"test Meter|a --to 2":                true,
+				"trace x":                            caps.EventQueries,
 				"stats Meter|a":                      true,
 				"stats":                              caps.IDQueries,
 				"stats --since 1h":                   caps.EventQueries,

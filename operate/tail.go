@@ -10,7 +10,7 @@ import (
 	"github.com/annals-go/annals/query"
 )
 
-func (v eventView) print(w io.Writer) { v.line(w, name(string(v.ID))+"  ") }
+func (v eventView) print(w io.Writer) { v.line(w, "", name(string(v.ID))+"  ") }
 
 func (o *options) tailCommand() *cobra.Command {
 	c := &cobra.Command{Use: "tail", Short: "Show the newest events of all entities",
