@@ -37,7 +37,6 @@ const (
 // conflictsLast is for how long a request is repeated that meets transactions of others.
 const conflictsLast = time.Minute
 
-// Now is plan.Executor.
 func (e *engine) Now() time.Time { return e.clock().UTC().Truncate(time.Microsecond) }
 
 // request is sent to the service until it is answered.

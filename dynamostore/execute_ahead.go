@@ -130,7 +130,6 @@ func give(items []plan.Item, yield func(plan.Item, error) bool) bool {
 	return true
 }
 
-// Series is plan.Executor.
 func (e *engine) Series(ctx context.Context, queries iter.Seq[plan.Query], ahead int) iter.Seq2[plan.Page, error] {
 	return inOrder(ctx, ahead, func(ctx context.Context, yield func(reading) bool) {
 		for q := range queries {

@@ -32,7 +32,6 @@ func read[I, O any](ctx context.Context, e *engine, keys func() []string, send f
 	return out, err
 }
 
-// Get is plan.Executor.
 func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 	in := &dynamodb.GetItemInput{TableName: &g.Table, Key: g.Key, ConsistentRead: aws.Bool(true), ReturnConsumedCapacity: e.capacity()}
 	out, err := read(ctx, e, func() []string { return e.keysOfGets("r", g) }, e.client.GetItem, in)
@@ -43,7 +42,6 @@ func (e *engine) Get(ctx context.Context, g plan.Get) (plan.Item, bool, error) {
 	return out.Item, len(out.Item) > 0, nil
 }
 
-// GetAll is plan.Executor.
 func (e *engine) GetAll(ctx context.Context, table string, keys []plan.Item) ([]plan.Item, error) {
 	found := make([]plan.Item, 0, len(keys))
 	for it, err := range e.GetEach(ctx, table, slices.Values(keys), min((len(keys)-1)/getChunk, getsAhead)) {
@@ -57,7 +55,6 @@ func (e *engine) GetAll(ctx context.Context, table string, keys []plan.Item) ([]
 	return found, nil
 }
 
-// GetEach is plan.Executor.
 func (e *engine) GetEach(ctx context.Context, table string, keys iter.Seq[plan.Item], ahead int) iter.Seq2[plan.Item, error] {
 	return itemsOf(inOrder(ctx, ahead, func(ctx context.Context, yield func(reading) bool) {
 		for chunk := range plan.Chunks(keys, getChunk) {
@@ -76,7 +73,6 @@ func (e *engine) gets(ctx context.Context, table string, keys []plan.Item) readi
 	}
 }
 
-// GetTogether is plan.Executor.
 func (e *engine) GetTogether(ctx context.Context, gets []plan.Get) ([]plan.Item, error) {
 	in := &dynamodb.TransactGetItemsInput{TransactItems: make([]types.TransactGetItem, len(gets)), ReturnConsumedCapacity: e.capacity()}
 	for i := range gets {
@@ -101,7 +97,6 @@ func (e *engine) GetTogether(ctx context.Context, gets []plan.Get) ([]plan.Item,
 	return items, nil
 }
 
-// GetMany is plan.Executor.
 func (e *engine) GetMany(ctx context.Context, gets []plan.Get) ([]plan.Item, error) {
 	name := func(table string, it plan.Item) [3]string {
 		t := e.tables[table]
@@ -169,7 +164,6 @@ func (e *engine) batch(ctx context.Context, mode string, keys []plan.Get, send f
 	return nil
 }
 
-// Query is plan.Executor.
 func (e *engine) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, error] {
 	if q.Dense {
 		return e.ranges(ctx, q)
@@ -303,7 +297,6 @@ func (e *engine) queryInput(q plan.Query) *dynamodb.QueryInput {
 // scanParts is in how many parts of a table a Scan reads: all items of the first part may be of one entity.
 const scanParts = 16
 
-// Scan is plan.Executor.
 func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item, error) {
 	parts := min(limit, scanParts)
 	var reads sync.WaitGroup
@@ -325,7 +318,6 @@ func (e *engine) Scan(ctx context.Context, table string, limit int) ([]plan.Item
 	return slices.Concat(items...), nil
 }
 
-// ScanAll is plan.Executor.
 func (e *engine) ScanAll(ctx context.Context, table string, fields []string, p plan.Part) iter.Seq2[plan.Item, error] {
 	return func(yield func(plan.Item, error) bool) {
 		names := map[string]string{}

@@ -31,7 +31,6 @@ const (
 	stampedFor = plan.StampedFor
 )
 
-// Write is plan.Executor.
 func (e *engine) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 	return e.write(ctx, w, nil)
 }
@@ -204,7 +203,6 @@ func transactItem(op plan.Op) types.TransactWriteItem {
 		ExpressionAttributeNames: op.Names, ExpressionAttributeValues: op.Values, ReturnValuesOnConditionCheckFailure: onFailure}}
 }
 
-// DeleteAll is plan.Executor.
 func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
 	send := func(keys []plan.Get, touched func() []string) (left []plan.Get, err error) {
 		requests := make([]types.WriteRequest, len(keys))
@@ -234,7 +232,6 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 	return nil
 }
 
-// Then is plan.Executor.
 func (e *engine) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) { do(ctx, e) }
 
 // fitsOne returns the error of a transaction that the service would refuse.

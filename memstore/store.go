@@ -139,7 +139,6 @@ func (v view) Offsets() annals.OffsetStore     { return offsets{v} }
 // Fault is driver.Driver. All errors of this package are *annals.Error.
 func (view) Fault(err error) error { return &annals.Error{Err: err} }
 
-// Close is driver.Driver.
 func (v view) Close() error {
 	v.watchers.Close()
 	return nil

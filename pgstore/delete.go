@@ -55,7 +55,6 @@ const (
 		SELECT n = 2000 FROM step`
 )
 
-// DeleteTo implements annals.Journal.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	for more := true; more; {
 		if err := j.write(ctx, func(ctx context.Context, q querier) error {

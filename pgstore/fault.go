@@ -27,7 +27,6 @@ func faultOf(op string, err error) error {
 	return &named
 }
 
-// Fault implements driver.Driver.
 func (v *view) Fault(err error) error { return fault(err) }
 
 // fault translates an error of pgx or of the server.

@@ -22,7 +22,6 @@ const (
 	replayTo   = `SELECT ` + eventColumns + ` FROM "event_journal" WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $4 AND NOT deleted ORDER BY seq_nr LIMIT $3`
 )
 
-// Replay implements annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return driver.Replay(ctx, &replay{view: j.view, id: id, limit: firstPage}, from, to)
 }
@@ -40,7 +39,6 @@ type replay struct {
 	bytes  int     // of their payloads
 }
 
-// Rows is driver.Reader.
 func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
 	return func(yield func(driver.Part, error) bool) {
 		r.pages(ctx, from, to, false, yield)

@@ -288,10 +288,8 @@ func (v view) States() annals.StateStore       { return states{v} }
 func (v view) Query() annals.Query             { return query{v} }
 func (v view) Offsets() annals.OffsetStore     { return offsets{v} }
 
-// Fault is driver.Driver.
 func (view) Fault(err error) error { return &annals.Error{Kind: kindOf(err), Err: err} }
 
-// Close is driver.Driver.
 func (v view) Close() error { return v.b.close() }
 
 // once counts a query, a group of queries of one moment, or a transaction.

@@ -46,7 +46,6 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 	})
 }
 
-// Snapshots is annals.Query.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
 	until := heldBack(f)
 	return pages(ctx, q.view, f, annals.Snapshot.Offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.Snapshot]) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-// Replay is annals.Journal.
 func (j journal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return driver.Replay(ctx, &replay{view: j.view, id: id}, from, to)
 }
@@ -37,7 +36,6 @@ func (r *replay) Begin(ctx context.Context, _ bool) (driver.Beginning, error) {
 	return driver.Beginning{Snapshot: first.snapshot, Found: first.found, AtOnce: true, Rows: r.pages(ctx, first, annals.MaxSeqNr)}, err
 }
 
-// Rows is driver.Reader.
 func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
 	return r.pages(ctx, part{next: from}, to)
 }

@@ -57,7 +57,6 @@ func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 	return b, err
 }
 
-// Rows is driver.Reader.
 func (r *reader) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
 	return func(yield func(driver.Part, error) bool) {
 		err := error(nil)

@@ -53,7 +53,6 @@ func (s *snapshots) partition(id annals.PersistenceID) string {
 	return s.name + akkakeys.Events + string(id)
 }
 
-// Save is annals.SnapshotStore.
 func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	par, p := s.partition(sn.ID), sn.Payload
 	if sn.Time.IsZero() {

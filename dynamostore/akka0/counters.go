@@ -13,7 +13,6 @@ import (
 // The counters of an entity are distributed over sequence shards. The high ones have numbers of events, the low ones of deleted events. All
 // shards are read, in parallel.
 
-// LastSeqNr is annals.Journal.
 func (j *journal) LastSeqNr(ctx context.Context, id annals.PersistenceID) (annals.SeqNr, error) {
 	_, last, err := j.last(ctx, id)
 	return last, err

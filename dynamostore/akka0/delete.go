@@ -9,7 +9,6 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// DeleteTo is annals.Journal.
 func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	counted, last, err := j.last(ctx, id)
 	if err != nil {

@@ -40,7 +40,6 @@ type hole struct {
 	marked   bool // the events are there, and marked as deleted
 }
 
-// Begin is driver.Reader.
 func (r *reader) Begin(context.Context, bool) (driver.Beginning, error) {
 	return driver.Beginning{Settled: annals.MaxSeqNr}, nil
 }

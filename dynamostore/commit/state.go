@@ -39,10 +39,8 @@ func (t *table) statesOf(entityType string) string {
 	return t.name
 }
 
-// Tables is plan.States.
 func (s states) Tables() []string { return []string{s.name} }
 
-// Get is plan.States.
 func (s states) Get(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.State, bool, error) {
 	it, ok, err := x.Get(ctx, plan.Get{Table: s.name, Key: key(id, 0)})
 	if !ok || err != nil {
@@ -55,7 +53,6 @@ func (s states) Get(ctx context.Context, x plan.Executor, id annals.PersistenceI
 	return st, err == nil && !st.Deleted, err
 }
 
-// Read is plan.States.
 func (states) Read(it plan.Item) (annals.State, bool, error) { return readState(it) }
 
 // readState returns the state in an item; false for an item that is no state.
@@ -184,7 +181,6 @@ func unchanged(u *plan.Update, n annals.SeqNr) string {
 	return u.Name(attrRevision) + " = " + u.Value(plan.N(n))
 }
 
-// Guard is plan.States.
 func (s states) Guard(id annals.PersistenceID, n annals.SeqNr) (plan.Guard, error) {
 	u := plan.NewUpdate()
 	op := plan.Op{Table: s.name, Key: key(id, 0), Condition: unchanged(u, n), Names: u.Names, Values: u.Values}

@@ -35,7 +35,6 @@ type reader struct {
 	unused  bool         // a library has left numbers unused, and no event is missing
 }
 
-// Begin is driver.Reader.
 func (r *reader) Begin(ctx context.Context, _ bool) (b driver.Beginning, err error) {
 	r.head, b, err = r.j.snapshots.begin(ctx, r.j, r.id)
 	r.begun = err == nil

@@ -36,7 +36,6 @@ func (s *states) reserved() []string {
 	return names
 }
 
-// Tables is plan.States.
 func (s *states) Tables() []string {
 	names := []string{s.name}
 	for _, prefix := range s.prefixes {
@@ -83,7 +82,6 @@ func (s *states) place(id annals.PersistenceID) (table string, key plan.Item, er
 	return s.name, key, nil
 }
 
-// Get is plan.States.
 func (s *states) Get(ctx context.Context, x plan.Executor, id annals.PersistenceID) (annals.State, bool, error) {
 	table, key, err := s.place(id)
 	if err != nil {
@@ -106,7 +104,6 @@ func (s *states) Get(ctx context.Context, x plan.Executor, id annals.Persistence
 	return st, err == nil && !st.Deleted, err
 }
 
-// Read is plan.States.
 func (s *states) Read(it plan.Item) (annals.State, bool, error) {
 	c := s.columns
 	id, ok := plan.Text(it, c.PersistenceID)

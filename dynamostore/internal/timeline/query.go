@@ -21,12 +21,10 @@ type queries struct {
 	x plan.Executor
 }
 
-// Events is annals.Query.
 func (q queries) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 	return q.events().read(ctx, q, f)
 }
 
-// States is annals.Query.
 func (q queries) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
 	k := kind[annals.State]{partition: q.statesOf, decode: func(_ annals.PersistenceID, it plan.Item, add func(annals.State, []string)) error {
 		st, err := q.StateIn(it)
@@ -41,7 +39,6 @@ func (q queries) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.S
 	return k.read(ctx, q, f)
 }
 
-// Newest is annals.Query.
 func (q queries) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
 	f.Limit = 1
 	k := q.events()
