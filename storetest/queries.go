@@ -104,19 +104,28 @@ func (h *harness) population(entityTypes []string, entities, rounds int) (all []
 	return all
 }
 
-// wantOffsets checks that got has the events of want, in the same order.
-func (h *harness) wantOffsets(did string, got, want []annals.Event) {
+// wantItems checks that got has the items of want, in the same order. text says what is compared.
+func wantItems[T any](h *harness, did string, got, want []T, text func(T) string) {
 	h.Helper()
 	if len(got) != len(want) {
-		h.Errorf("%s: got %d events, want %d", did, len(got), len(want))
+		h.Errorf("%s: got %d, want %d", did, len(got), len(want))
 	}
 	for i := range min(len(got), len(want)) {
-		g, w := got[i], want[i]
-		if g.Offset().Compare(w.Offset()) != 0 || !equal(g.Payload, w.Payload) {
-			h.Errorf("%s: got at place %d number %d of %q at %v with %s, want %d of %q at %v with %s", did, i+1, g.SeqNr, g.ID, g.Time, show(g.Payload), w.SeqNr, w.ID, w.Time, show(w.Payload))
+		if g, w := text(got[i]), text(want[i]); g != w {
+			h.Errorf("%s: got at place %d %s, want %s", did, i+1, g, w)
 			return
 		}
 	}
+}
+
+// placed is an Offset for a message.
+func placed(o annals.Offset) string {
+	return fmt.Sprintf("number %d of %q at %s", o.SeqNr, o.ID, o.Time.UTC().Format(time.RFC3339Nano))
+}
+
+func (h *harness) wantOffsets(did string, got, want []annals.Event) {
+	h.Helper()
+	wantItems(h, did, got, want, func(e annals.Event) string { return placed(e.Offset()) + " with " + show(e.Payload) })
 }
 
 func idsOfThree(h *harness) {
@@ -282,6 +291,22 @@ func eventsBySlices(h *harness) {
 	}
 }
 
+// paged queries page after page. The case ends when one has more items than f.Limit.
+func paged[T any](h *harness, f annals.Filter, read func(f annals.Filter, want int) []T, offset func(T) annals.Offset) (all []T) {
+	h.Helper()
+	for {
+		page := read(f, -1)
+		if len(page) > f.Limit {
+			h.Fatalf("query with the filter %+v: got %d items", f, len(page))
+		}
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		f.After = offset(page[len(page)-1])
+	}
+}
+
 // pagesOfEvents queries batches, whose events have the same time, in pages that end within a batch.
 func pagesOfEvents(h *harness) {
 	var all []annals.Event
@@ -294,19 +319,7 @@ func pagesOfEvents(h *harness) {
 	slices.SortFunc(all, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })
 	h.queryEvents(annals.Filter{}, len(all))
 	for _, limit := range []int{3, 7, 100, len(all), len(all) + 1} {
-		var got []annals.Event
-		f := annals.Filter{Type: "Thing", Limit: limit}
-		for {
-			page := h.queryEvents(f, -1)
-			if len(page) > limit {
-				h.Fatalf("query events, limit %d: got %d", limit, len(page))
-			}
-			if len(page) == 0 {
-				break
-			}
-			got = append(got, page...)
-			f.After = page[len(page)-1].Offset()
-		}
+		got := paged(h, annals.Filter{Type: "Thing", Limit: limit}, h.queryEvents, annals.Event.Offset)
 		h.wantOffsets(fmt.Sprintf("query events in pages of %d", limit), got, all)
 	}
 }
@@ -414,16 +427,9 @@ func (h *harness) statePopulation(entityTypes []string, entities int) (all []ann
 
 func (h *harness) wantStates(did string, got, want []annals.State) {
 	h.Helper()
-	if len(got) != len(want) {
-		h.Errorf("%s: got %d states, want %d", did, len(got), len(want))
-	}
-	for i := range min(len(got), len(want)) {
-		g, w := got[i], want[i]
-		if g.Offset().Compare(w.Offset()) != 0 || g.Deleted != w.Deleted || !equal(g.Payload, w.Payload) {
-			h.Errorf("%s: got at place %d revision %d of %q at %v, deleted %v, want %d of %q at %v, deleted %v", did, i+1, g.Revision, g.ID, g.Time, g.Deleted, w.Revision, w.ID, w.Time, w.Deleted)
-			return
-		}
-	}
+	wantItems(h, did, got, want, func(s annals.State) string {
+		return fmt.Sprintf("%s, deleted %v, with %s", placed(s.Offset()), s.Deleted, show(s.Payload))
+	})
 }
 
 func newestStates(h *harness) {
@@ -453,16 +459,7 @@ func pagesOfStates(h *harness) {
 		want := of(func(s annals.State) bool { return r.Contains(s.ID.Slice()) })
 		h.wantStates("query states of slices "+r.String(), h.queryStates(annals.Filter{Slices: r}, len(want)), want)
 	}
-	var got []annals.State
-	f := annals.Filter{Limit: 7}
-	for {
-		page := h.queryStates(f, -1)
-		if len(page) == 0 || len(page) > 7 {
-			break
-		}
-		got = append(got, page...)
-		f.After = page[len(page)-1].Offset()
-	}
+	got := paged(h, annals.Filter{Limit: 7}, h.queryStates, annals.State.Offset)
 	h.wantStates("query states in pages of 7", got, all)
 }
 

@@ -21,20 +21,11 @@ func (h *harness) querySnapshots(f annals.Filter, want int) []annals.Snapshot {
 	return query(h, fmt.Sprintf("query snapshots %+v", f), want, func() ([]annals.Snapshot, error) { return collect(h.store.Query().Snapshots(h.ctx, f)) })
 }
 
-// wantSnapshots checks that got are the snapshots of want, in the same order.
 func (h *harness) wantSnapshots(did string, got, want []annals.Snapshot) {
 	h.Helper()
-	if len(got) != len(want) {
-		h.Errorf("%s: got %d snapshots, want %d", did, len(got), len(want))
-	}
-	for i := range min(len(got), len(want)) {
-		g, w := got[i], want[i]
-		if g.Offset().Compare(w.Offset()) != 0 || !g.Time.Equal(w.Time) || !equal(g.Payload, w.Payload) || !sameTags(g.Tags, w.Tags) || !equal(g.Metadata, w.Metadata) {
-			h.Errorf("%s: got at place %d number %d of %q at %v, taken at %v, with tags %q, %s, want %d of %q at %v, taken at %v, with tags %q, %s", did, i+1,
-				g.SeqNr, g.ID, g.EventTime, g.Time, g.Tags, show(g.Payload), w.SeqNr, w.ID, w.EventTime, w.Time, w.Tags, show(w.Payload))
-			return
-		}
-	}
+	wantItems(h, did, got, want, func(s annals.Snapshot) string {
+		return fmt.Sprintf("%s, taken at %s, with tags %q, %s and metadata %s", placed(s.Offset()), s.Time.UTC().Format(time.RFC3339Nano), slices.Sorted(slices.Values(s.Tags)), show(s.Payload), show(s.Metadata))
+	})
 }
 
 // snapshotPopulation writes entities with three events each, and saves snapshots of number 2 in another order than that of the events. They
@@ -97,16 +88,7 @@ func combinedSnapshotFilters(h *harness) {
 		}
 		h.wantSnapshots(fmt.Sprintf("query snapshots %+v", f), got, want)
 	}
-	var got []annals.Snapshot
-	f := annals.Filter{Limit: 7}
-	for {
-		page := h.querySnapshots(f, -1)
-		if len(page) == 0 || len(page) > f.Limit {
-			break
-		}
-		got = append(got, page...)
-		f.After = page[len(page)-1].Offset()
-	}
+	got := paged(h, annals.Filter{Limit: 7}, h.querySnapshots, annals.Snapshot.Offset)
 	h.wantSnapshots("query snapshots in pages of 7", got, all)
 }
 
