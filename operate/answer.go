@@ -46,7 +46,7 @@ func (a *answer) find(code, next, format string, args ...any) {
 }
 
 // shower shows payloads as the operator may see them.
-func (a *answer) shower(raw bool) shower { return shower{hide: a.hide, raw: raw} }
+func (a *answer) shower(raw bool) shower { return shower{hide: a.hide, raw: raw, messages: a.messages} }
 
 // explain returns the diagnostic and the exit status of err.
 func (a *answer) explain(err error) (diagnostic, int) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/annals-go/annals"
 )
@@ -21,6 +22,10 @@ type Config struct {
 	Entities []Entity
 	// Projections are names that "projection list" shows beside those that the store can list.
 	Projections []string
+	// Descriptors are those of protobuf payloads that are to be shown as JSON, such as protoregistry.GlobalFiles where all generated code is linked. A manifest names
+	// its message: by the full name, by the name of the Java class, or by the last part of the name where only one message has that. The flag
+	// --descriptors has others. nil: payloads in protobuf are shown as the behaviors decode them, or in hexadecimal.
+	Descriptors *protoregistry.Files
 	// Trace says for command trace to which correlation an event belongs, and the name of what caused it: that of an event, which is its id, a slash and its number,
 	// of a write, of a command, or one of the program's own; "" is none. Of a durable state it is asked with the state as an event. nil: the members correlation
 	// and causation of metadata in JSON or CBOR, in any case and also with "id" at the end.
@@ -42,6 +47,8 @@ type options struct {
 	store string
 	json  bool
 	hide  bool
+
+	messages *messages // of Config.Descriptors
 }
 
 // Command returns the command of c, to run or to add to another one. It has the context with which it is executed, and ends with it and with an
@@ -50,7 +57,7 @@ func Command(c Config) *cobra.Command {
 	if c.Name == "" {
 		c.Name = "annals"
 	}
-	o := &options{Config: c}
+	o := &options{Config: c, messages: messagesIn(c.Descriptors)}
 	root := o.group(&cobra.Command{Use: c.Name, Short: "Shows and checks what a store of Annals has",
 		Long: "Shows and checks what a store of Annals has.\n\n" + storeText(c.Stores)})
 	flags := root.PersistentFlags()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/reflect/protoregistry"
+
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
@@ -41,6 +43,7 @@ func TestHostileTexts(t *testing.T) {
 			{Payload: annals.Payload{SerializerID: 33, Manifest: text, Data: append([]byte{0x60 + byte(len(text))}, text...)}}, // CBOR: a text
 			{Payload: annals.Payload{SerializerID: codec.JSONSerializer, Data: []byte("{\"\xff\xfe\":1}")}},
 			{Payload: annals.Payload{SerializerID: int32(i + 100), Data: []byte(text)}},
+			{Payload: annals.Payload{SerializerID: 2, Manifest: "annals.examples.orders.Cancelled", Data: append([]byte{10, byte(len(text))}, text...)}},
 			{Payload: stepOf(t, text), Metadata: annals.Payload{SerializerID: codec.JSONSerializer, Data: correlated}},
 		}
 		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, Events: events}); err != nil {
@@ -48,12 +51,14 @@ func TestHostileTexts(t *testing.T) {
 		}
 		args = append(args, []string{"show", string(id)}, []string{"show", string(id), "--raw"}, []string{"show", string(id), "--at", "1"}, []string{"show", "x" + text},
 			[]string{"show", string(id), "--at", "2", "--try", text}, []string{"projection", "status", text}, []string{"projection", "reset", text},
-			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"verify", "--type", text}, []string{"stats", string(id)}, []string{"top", "--by", text}, []string{"top", "--since", text}, []string{"trace", text}, []string{"trace", string(id) + "/1"}, []string{"trace", text, "--since", text}, []string{"test", string(id), "--to", "1"}, []string{"test", string(id), "--behavior", text}, []string{"test", string(id), "--package", text}, []string{"forget", string(id)}, []string{"prune", string(id), "--projection", text})
+			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"tail", "--descriptors", text}, []string{"tail", "--message", text + "=" + text}, []string{"verify", "--type", text}, []string{"stats", string(id)}, []string{"top", "--by", text}, []string{"top", "--since", text}, []string{"trace", text}, []string{"trace", string(id) + "/1"}, []string{"trace", text, "--since", text}, []string{"test", string(id), "--to", "1"}, []string{"test", string(id), "--behavior", text}, []string{"test", string(id), "--package", text}, []string{"forget", string(id)}, []string{"prune", string(id), "--projection", text})
 	}
 	args = append(args, []string{"ids"}, []string{"tail"}, []string{"trace", "b"}, []string{"stats"}, []string{"top"}, []string{"top", "--by", "rate"}, []string{"verify"}, []string{"prune", "--type", "Meter"})
+	c := config(s)
+	c.Descriptors = protoregistry.GlobalFiles
 	for _, a := range args {
 		for _, flags := range [][]string{nil, {"--json"}} {
-			o := run(t, config(s), append(flags, a...)...)
+			o := run(t, c, append(flags, a...)...)
 			for _, r := range o.text + o.errors {
 				if r != '\n' && !strconv.IsPrint(r) && (r != '\t' || a[0] != "test") { // Go files have tabs
 					t.Fatalf("%q prints %q: %q", a, r, o.text+o.errors)

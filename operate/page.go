@@ -65,7 +65,7 @@ func Handler(s annals.Store, c Config, o PageOptions) (http.Handler, error) {
 	if c.Name == "" {
 		c.Name = "annals"
 	}
-	options := &options{Config: c, hide: c.HidePayloads || os.Getenv(hideEnv) != ""}
+	options := &options{Config: c, hide: c.HidePayloads || os.Getenv(hideEnv) != "", messages: messagesIn(c.Descriptors)}
 	return newPage(context.Background(), s, options, o, c.Name, nil)
 }
 

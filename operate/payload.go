@@ -26,11 +26,12 @@ const mostShown = 64 << 10
 
 // How the value of a payload is shown.
 const (
-	asJSON    = "json"    // as it is stored
-	asCBOR    = "cbor"    // as JSON, or as a text in the diagnostic notation of CBOR
-	asDecoded = "decoded" // as JSON of what the behavior's codec makes of it
-	asHex     = "hex"     // a text
-	asHidden  = "hidden"  // not at all
+	asJSON    = "json"     // as it is stored
+	asCBOR    = "cbor"     // as JSON, or as a text in the diagnostic notation of CBOR
+	asProto   = "protobuf" // as JSON, by a descriptor
+	asDecoded = "decoded"  // as JSON of what the behavior's codec makes of it
+	asHex     = "hex"      // a text
+	asHidden  = "hidden"   // not at all
 )
 
 // shown is a payload as it is shown.
@@ -39,14 +40,16 @@ type shown struct {
 	Manifest   string          `json:"manifest"`
 	Bytes      int             `json:"bytes"`
 	Form       string          `json:"form"`
-	Value      json.RawMessage `json:"value,omitempty"` // JSON without spaces
-	Cut        bool            `json:"cut,omitempty"`   // the value is too long and is left out, or cut where it is hex
+	Message    string          `json:"message,omitempty"` // the full name of the protobuf message
+	Value      json.RawMessage `json:"value,omitempty"`   // JSON without spaces
+	Cut        bool            `json:"cut,omitempty"`     // the value is too long and is left out, or cut where it is hex
 }
 
 // shower makes payloads visible.
 type shower struct {
 	hide, raw bool
 	whole     bool // payloads of any size
+	messages  *messages
 }
 
 // show is p as it is shown. decode is what the behavior makes of it; it may be nil.
@@ -74,8 +77,16 @@ func (w shower) show(p annals.Payload, decode func(annals.Payload) (any, error))
 	if s.Form = asJSON; value == nil {
 		value, s.Form = storedCBOR(p), asCBOR
 	}
+	if value == nil {
+		value, s.Message = w.messages.of(p, false)
+		s.Form = asProto
+	}
 	if value == nil && decode != nil {
 		value, s.Form = decoded(p, decode), asDecoded
+	}
+	if value == nil {
+		value, s.Message = w.messages.of(p, true)
+		s.Form = asProto
 	}
 	switch {
 	case value == nil:

@@ -37,7 +37,7 @@ func (o *options) showCommand() *cobra.Command {
 	limit := f.Int("limit", 100, fmt.Sprintf("at most so many events, up to %d", mostEvents))
 	moment := f.String("at", "", "the state after this number, or at this time (RFC 3339)")
 	diff := f.Bool("diff", false, "with --at N: what the event changed")
-	raw := f.Bool("raw", false, "payloads as they are stored, in hexadecimal")
+	payloads := newPayloadFlags(c)
 	try := f.String("try", "", "what Decide answers to this command, a JSON, at --at or now; nothing is written")
 	return o.command(c, func(k *call) error {
 		switch {
@@ -57,11 +57,16 @@ func (o *options) showCommand() *cobra.Command {
 		if *diff && m.number == nil {
 			return usage("--diff needs the number of an event in --at")
 		}
+		shows, err := payloads.shower(&k.answer)
+		if err != nil {
+			return err
+		}
 		s, err := k.store()
 		if err != nil {
 			return err
 		}
-		w := k.showing(s, annals.PersistenceID(k.args[0]), *raw)
+		w := k.showing(s, annals.PersistenceID(k.args[0]), false)
+		w.shower = shows
 		w.after, w.limit = annals.SeqNr(*after), *limit
 		if *moment == "" && *try == "" {
 			return w.page()

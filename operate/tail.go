@@ -21,7 +21,7 @@ func (o *options) tailCommand() *cobra.Command {
 	tag := f.String("tag", "", "only events with this tag")
 	after := f.String("after", "10m", "begin so long ago, or after this time (RFC 3339); 0 is the first event")
 	limit := f.Int("limit", 0, "end after so many events; 0 is no limit")
-	raw := f.Bool("raw", false, "payloads as they are stored, in hexadecimal")
+	payloads := newPayloadFlags(c)
 	o.completeType(c)
 	return o.command(c, func(k *call) error {
 		switch {
@@ -34,12 +34,16 @@ func (o *options) tailCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		shows, err := payloads.shower(&k.answer)
+		if err != nil {
+			return err
+		}
 		s, err := k.store()
 		if err != nil {
 			return err
 		}
 		filter := annals.Filter{Type: *kind, Tag: *tag, After: annals.Offset{Time: from}, Limit: *limit}
-		err = k.tail(s, filter, query.Options{Current: !*follow}, k.shower(*raw))
+		err = k.tail(s, filter, query.Options{Current: !*follow}, shows)
 		if *follow && k.ctx.Err() != nil {
 			return nil // an interrupt is how it ends
 		}

@@ -104,7 +104,7 @@ func (o *options) traceCommand() *cobra.Command {
 	r.since = "24h"
 	f.Lookup("rate").Usage = "search at most so many events in a second; 0 is no limit"
 	limit := f.Int("limit", mostEvents, fmt.Sprintf("end when so much is found, up to %d", mostIDs))
-	raw := f.Bool("raw", false, "payloads as they are stored, in hexadecimal")
+	payloads := newPayloadFlags(c)
 	return o.command(c, func(k *call) error {
 		switch {
 		case len(k.args) != 1 || k.args[0] == "":
@@ -116,11 +116,15 @@ func (o *options) traceCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		shows, err := payloads.shower(&k.answer)
+		if err != nil {
+			return err
+		}
 		s, err := k.store()
 		if err != nil {
 			return err
 		}
-		t := &tracing{call: k, store: s, shower: k.shower(*raw), limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}}}
+		t := &tracing{call: k, store: s, shower: shows, limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}}}
 		if !from.IsZero() {
 			t.view.Since = at(from)
 		}
