@@ -6,7 +6,7 @@ COUNT ?= 5
 ROUNDS ?= 5
 FUZZTIME ?= 10s
 
-others = outlet internal/figures operate
+others = outlet otel internal/figures operate
 
 # Tests sync their files often, which takes little in memory.
 in_memory = export TMPDIR=$$(scripts/memory.sh);

@@ -47,11 +47,11 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// The modules for users replace the root module, and nothing else, in a checkout: outlet in go.mod, and operate, whose program can be installed with
+// The modules for users replace the root module, and nothing else, in a checkout: outlet and otel in go.mod, and operate, whose program can be installed with
 // go install, in go.work. Users get the version that they require, so that one exists, and they import nothing internal of it but in tests.
 func TestOtherModules(t *testing.T) {
 	t.Parallel()
-	for dir, replaces := range map[string]string{"outlet": "go.mod", "operate": "go.work"} {
+	for dir, replaces := range map[string]string{"outlet": "go.mod", "otel": "go.mod", "operate": "go.work"} {
 		replaced := false
 		for _, name := range []string{"go.mod", "go.work"} {
 			text, err := os.ReadFile(path.Join(dir, name))

@@ -5,7 +5,7 @@ set -u
 # The tool itself, since go tool hides its exit status; with the flags of the linter, which has packages in common.
 command=$PWD/bin/govulncheck
 CGO_ENABLED=0 "${GO:-go}" build -modfile=tools/go.mod -gcflags=all=-dwarf=false -o "$command" golang.org/x/vuln/cmd/govulncheck || exit 1
-for module in . outlet internal/figures operate; do
+for module in . outlet otel internal/figures operate; do
 	report=$(cd "$module" && $command ./... 2>&1)
 	status=$?
 	case $status,$report in

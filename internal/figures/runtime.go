@@ -30,6 +30,12 @@ func runtimeFigures() []Figure {
 			Run:   runtimeOverhead,
 		},
 		{
+			Name:  "runtime-overhead-telemetry",
+			About: "processor time of an Ask with SingleOwner on memstore above a bare Append, with the module otel on runtime and store, with all metrics and in requests of which a hundredth is traced, over the same without it",
+			Goal:  AtMost(1.5),
+			Run:   runtimeOverheadTelemetry,
+		},
+		{
 			Name:  "runtime-overhead-allocs",
 			About: "allocations of an Ask on memstore above those of a bare Append",
 			Goal:  AtMost(10),
@@ -137,13 +143,22 @@ type overhead struct {
 	last    annals.SeqNr
 }
 
-func newOverhead() (*overhead, error) {
-	rt, err := entity.New(memstore.New(), counter, entity.Options{SingleOwner: true})
+// newOverhead returns an overhead whose runtime and stores have an Observer, which may be nil.
+func newOverhead(observer annals.Observer) (*overhead, error) {
+	asked, err := memstore.Open(memstore.Options{Observer: observer})
+	if err != nil {
+		return nil, err
+	}
+	appended, err := memstore.Open(memstore.Options{Observer: observer})
+	if err != nil {
+		return nil, err
+	}
+	rt, err := entity.New(asked, counter, entity.Options{SingleOwner: true, Observer: observer})
 	if err != nil {
 		return nil, err
 	}
 	p := annals.Payload{SerializerID: 31, Manifest: counter.Type, Data: []byte("1")}
-	return &overhead{rt: rt, journal: memstore.New().Journal(), events: []annals.NewEvent{{Payload: p}}}, nil
+	return &overhead{rt: rt, journal: appended.Journal(), events: []annals.NewEvent{{Payload: p}}}, nil
 }
 
 func (o *overhead) ask(ctx context.Context) error {
@@ -159,7 +174,7 @@ func (o *overhead) append(ctx context.Context) error {
 
 func runtimeOverhead(ctx context.Context) (float64, error) {
 	const turns, each = 40, 1000
-	o, err := newOverhead()
+	o, err := newOverhead(nil)
 	if err != nil {
 		return 0, err
 	}
@@ -194,7 +209,7 @@ func runtimeOverhead(ctx context.Context) (float64, error) {
 }
 
 func runtimeAllocs(ctx context.Context) (float64, error) {
-	o, err := newOverhead()
+	o, err := newOverhead(nil)
 	if err != nil {
 		return 0, err
 	}

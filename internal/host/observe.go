@@ -105,12 +105,17 @@ func (o *Observed[C, S, R]) observe(ctx context.Context, c annals.Call, fn func(
 	c.Store = o.c.Host
 	began := time.Now()
 	ctx = o.c.Observer.Start(ctx, c)
-	r, err := annals.Result{}, Exited(c.Op, c.ID) // when domain code ends the goroutine
+	var r annals.Result
+	var err error
+	returned := false
 	defer func() {
-		r.Duration, r.Err = time.Since(began), err
+		if r.Duration, r.Err = time.Since(began), err; !returned { // domain code has ended the goroutine
+			r.Err = Exited(c.Op, c.ID)
+		}
 		o.c.Observer.End(ctx, c, r)
 	}()
 	r, err = fn(ctx)
+	returned = true
 	return err
 }
 

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/trace"
+	api "go.opentelemetry.io/otel/trace"
+
+	annalsotel "github.com/annals-go/annals/otel"
+)
+
+// discarding is an exporter of spans, as a program has one.
+type discarding struct{}
+
+func (discarding) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
+	for _, s := range spans {
+		_, _ = io.Discard.Write([]byte(s.Name()))
+	}
+	return nil
+}
+func (discarding) Shutdown(context.Context) error { return nil }
+
+// runtimeOverheadTelemetry measures both sides in turns, by the time of the processors, which other programs change less. The commands come in requests,
+// of which a hundredth is sampled.
+func runtimeOverheadTelemetry(ctx context.Context) (ratio float64, err error) {
+	const turns, requests = 60, 1000
+	traces := trace.NewTracerProvider(trace.WithBatcher(discarding{}), trace.WithSampler(trace.ParentBased(trace.NeverSample())))
+	sampled := trace.NewTracerProvider(trace.WithBatcher(discarding{}))
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
+	telemetry, err := annalsotel.New(annalsotel.Options{TracerProvider: traces, MeterProvider: meters})
+	if err != nil {
+		return 0, err
+	}
+	within := make([]context.Context, requests)
+	for i := range within {
+		provider := traces
+		if i%100 == 0 {
+			provider = sampled
+		}
+		var request api.Span
+		within[i], request = provider.Tracer("figure").Start(ctx, "request")
+		defer request.End()
+	}
+	off, err := newOverhead(nil)
+	if err != nil {
+		return 0, err
+	}
+	on, err := newOverhead(telemetry)
+	if err != nil {
+		return 0, err
+	}
+	var times [4][]float64
+	for turn := range turns + 1 {
+		for i, run := range []func(context.Context) error{off.ask, off.append, on.ask, on.append} {
+			began := processorTime()
+			for _, request := range within {
+				if err := run(request); err != nil {
+					return 0, err
+				}
+			}
+			if turn > 0 { // the first warms up
+				times[i] = append(times[i], processorTime()-began)
+			}
+		}
+	}
+	err = errors.Join(off.rt.Shutdown(ctx), on.rt.Shutdown(ctx), traces.Shutdown(ctx), sampled.Shutdown(ctx), meters.Shutdown(ctx))
+	return (median(times[2]) - median(times[3])) / (median(times[0]) - median(times[1])), err
+}

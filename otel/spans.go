@@ -1,0 +1,158 @@
+package annalsotel
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/annals-go/annals"
+)
+
+// mostLinks is how many links a span has at most: what an SDK keeps by default.
+const mostLinks = 128
+
+// spans reports whether c has a span from its start. A span within one that is not sampled is not made: it would not be sampled either, as long as
+// the sampler looks at parents.
+func (k *kind) spans(ctx context.Context, c annals.Call) bool {
+	outer := trace.SpanContextFromContext(ctx)
+	switch {
+	case k.poll, outer.IsValid() && !outer.IsSampled():
+		return false // see end
+	case k.part == ofProjection:
+		return k.op == "handle" && c.Events > 0
+	case k.own:
+		return outer.IsValid() // a projection or a lease looks after itself
+	}
+	return true
+}
+
+// begin begins a span of k.
+func (t *Telemetry) begin(ctx context.Context, k *kind, c annals.Call) context.Context {
+	options, parent := k.start, ctx
+	callers := annals.Callers(ctx)
+	var links []trace.Link
+	switch {
+	case k.part == ofProjection:
+		links = t.linksOf(annals.Batch(ctx))
+	case len(callers) > 0 && !trace.SpanContextFromContext(ctx).IsValid():
+		parent, links = ofCallers(ctx, callers)
+	}
+	if len(links) > 0 {
+		options = append(options[:len(options):len(options)], trace.WithLinks(links...))
+	}
+	ctx, span := t.tracer.Start(parent, k.name, options...)
+	if !span.IsRecording() {
+		return ctx
+	}
+	set := make([]attribute.KeyValue, 0, 3)
+	if k.part == ofProjection {
+		set = append(set, semconv.MessagingBatchMessageCount(c.Events))
+	} else if c.ID != "" {
+		set = append(set, attrEntity.String(string(c.ID)))
+	}
+	if n := len(callers); n > 0 && k.part == ofHost {
+		set = append(set, attrGroup.Int(n))
+	}
+	span.SetAttributes(set...)
+	return context.WithValue(ctx, begunKey{}, begun{span, k})
+}
+
+// begun is the span of a call.
+type begun struct {
+	span trace.Span
+	kind *kind
+}
+
+type begunKey struct{}
+
+// ofCallers returns a context for an operation that several callers share: its span is a child of the first caller whose span is sampled, and has links to those of
+// all.
+func ofCallers(ctx context.Context, callers []context.Context) (parent context.Context, links []trace.Link) {
+	parent = ctx
+	for _, caller := range callers {
+		of := trace.SpanContextFromContext(caller)
+		if !of.IsSampled() || !of.IsValid() {
+			continue
+		}
+		if links == nil {
+			parent = trace.ContextWithSpan(ctx, trace.SpanFromContext(caller))
+		}
+		if len(links) < mostLinks {
+			links = append(links, trace.Link{SpanContext: of})
+		}
+	}
+	return parent, links
+}
+
+// linksOf returns links to what has written events, as their metadata says.
+func (t *Telemetry) linksOf(events []annals.Event) (links []trace.Link) {
+	var last trace.SpanContext
+	for i := range events {
+		of := t.writer(events[i].Metadata)
+		if !of.IsSampled() || of.Equal(last) {
+			continue
+		}
+		last = of
+		if !slices.ContainsFunc(links, func(l trace.Link) bool { return l.SpanContext.Equal(of) }) {
+			links = append(links, trace.Link{SpanContext: of})
+		}
+		if len(links) == mostLinks {
+			break
+		}
+	}
+	return links
+}
+
+// end ends the span of a call, or makes the one of a query that has found something.
+func (t *Telemetry) end(ctx context.Context, k *kind, r annals.Result) {
+	outer := trace.SpanContextFromContext(ctx)
+	if outer.IsValid() && !outer.IsSampled() {
+		return
+	}
+	b, _ := ctx.Value(begunKey{}).(begun)
+	span := b.span
+	if k.poll {
+		failed := r.Err != nil && ctx.Err() == nil
+		if r.Events == 0 && r.Bytes == 0 && !failed {
+			return
+		}
+		options := append(k.start[:len(k.start):len(k.start)], trace.WithTimestamp(time.Now().Add(-r.Duration)))
+		_, span = t.tracer.Start(ctx, k.name, options...)
+	} else if span == nil || b.kind.key != k.key {
+		return // of another call, around this one
+	}
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	set := make([]attribute.KeyValue, 0, 6)
+	if r.Events > 0 && k.part == ofStore {
+		set = append(set, attrNumber.Int(r.Events))
+	}
+	if r.Retries > 0 {
+		set = append(set, attrRetries.Int(r.Retries))
+	}
+	if r.Throttles > 0 {
+		set = append(set, attrThrottles.Int(r.Throttles))
+	}
+	if r.ReadUnits > 0 {
+		set = append(set, attrReadUnits.Float64(r.ReadUnits))
+	}
+	if r.WriteUnits > 0 {
+		set = append(set, attrWriteUnits.Float64(r.WriteUnits))
+	}
+	switch {
+	case k.rejected(r.Err):
+		set = append(set, attrRejected.Bool(true))
+	case r.Err != nil:
+		kind := errorType(r.Err)
+		set = append(set, kind)
+		span.SetStatus(codes.Error, kind.Value.AsString())
+	}
+	span.SetAttributes(set...)
+}
