@@ -72,10 +72,9 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 
 // ownText reads the newest row of each of many entities.
 const ownText = `
-	SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-	FROM unnest($2::int[], $3::text[]) AS asked (slice, id)
-		JOIN "akka_projection_timestamp_offset_store" o ON o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id
-	ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`
+	SELECT o.timestamp_offset, o.seq_nr, o.persistence_id
+	FROM unnest($2::int[], $3::text[]) AS asked (slice, id), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM "akka_projection_timestamp_offset_store" o
+		WHERE o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1) o`
 
 // own reads the newest row of each of ids.
 func (v offsets) own(ctx context.Context, q querier, projection string, ids []annals.PersistenceID) (map[annals.PersistenceID]annals.Offset, error) {

@@ -99,6 +99,9 @@ func TestPlansOfATypeQuery(t *testing.T) {
 			if n != 3500 {
 				t.Fatalf("%s, %s: %d events", name, about, n)
 			}
+			if o, err := s.Query().Newest(t.Context(), f); err != nil || o.Compare(last) <= 0 {
+				t.Fatalf("%s, %s: the newest is %v (%v)", name, about, o, err)
+			}
 			for i, q := range seen.take() {
 				var explained []struct{ Plan plan }
 				args := q.Args

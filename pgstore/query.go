@@ -153,10 +153,19 @@ func union(tables []*stateTable, query func(*stateTable) string) string {
 	return strings.Join(parts, " UNION ALL ")
 }
 
+// Newest implements annals.Query. With a type it looks for the newest event of each slice, which the index has: a sort would read all events of
+// the type.
 func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offset, err error) {
-	m := q.matching(f, time.Time{}, "seq_nr")
-	sql := q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM "event_journal" WHERE ` + m.where() + ` AND NOT deleted
-		ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`)
-	err = q.eachOffset(ctx, func(o annals.Offset) { newest = o }, sql, m.args...)
+	const inOrder = ` ORDER BY db_timestamp DESC, seq_nr DESC, persistence_id COLLATE "C" DESC LIMIT 1`
+	m, events := q.matching(f, time.Time{}, "seq_nr"), `"event_journal" WHERE `
+	if f.Type != "" && !q.s.yugabyte {
+		m = &condition{}
+		m.match(f, time.Time{}, "seq_nr")
+		events = `unnest(` + m.arg(numbers(f.Slices.Bounds())) + `::int[]) AS s (slice) CROSS JOIN LATERAL (SELECT db_timestamp, seq_nr, persistence_id
+			FROM "event_journal" j WHERE j.slice = s.slice AND ` + m.where() + ` AND NOT deleted` + inOrder + `) newest`
+	} else {
+		events += m.where() + ` AND NOT deleted`
+	}
+	err = q.eachOffset(ctx, func(o annals.Offset) { newest = o }, q.s.fill(`SELECT db_timestamp, seq_nr, persistence_id FROM `+events+inOrder), m.args...)
 	return newest, err
 }

@@ -30,10 +30,13 @@ func projectionFigures() []Figure {
 	const about = "events a second of a projection that catches up exactly once, in %s, divided by those of one loop over Query.Events that writes the same rows in the same batches by hand and saves no position"
 	const latencyAbout = "99th percentile in milliseconds of the time from the answer to an append to the end of the transaction that handles its event exactly once, with 500 appends a second"
 	const awaitAbout = "90th percentile in milliseconds of the time from the end of the transaction that handles an event to the return of Await, of a Control without the Runner, at the load of projection-latency"
+	const cpuAbout = "processor time%s of the projection in %s, divided by that of the loop"
 	const liveAbout = "processor time of a program and of PostgreSQL for an append and its handling exactly once, with 100 appends a second and %d ranges, divided by that with one range"
 	return []Figure{
-		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: onSQLite(catchupSQLite), About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
-		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
+		{Name: "projection-catchup-cpu-sqlite", Goal: AtMost(1.5), Run: inverse(onSQLite(catchupSQLite(processorTime))), About: fmt.Sprintf(cpuAbout, "", "projection-catchup-sqlite")},
+		{Name: "projection-catchup-cpu-postgres", Goal: AtMost(1.9), Run: inverse(onPostgres(catchupPostgres(true))), About: fmt.Sprintf(cpuAbout, ", with that of the server,", "projection-catchup-postgres")},
+		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: onSQLite(catchupSQLite(clock)), About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
+		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres(false)), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
 		{Name: "projection-catchup-dynamodb", Goal: AtLeast(0.6), Run: catchupDynamoDB, About: fmt.Sprintf(about, "transactions of 50 puts")},
 		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: func(ctx context.Context) (float64, error) { return handledIn(latencySQLite(ctx)) }, About: latencyAbout},
 		{Name: "projection-latency-postgres", Goal: AtMost(50), About: latencyAbout,
@@ -88,8 +91,9 @@ func fill(ctx context.Context, s annals.Store, count int) error {
 	return nil
 }
 
-// catchup alternates between a projection that handles all events of store and a loop that does so by hand; both write batches.
-func catchup[T any](ctx context.Context, store projection.TxStore[T], count, batch int, handle func(ctx context.Context, tx T, es []envelope) error, byHand func(ctx context.Context, es []envelope) error) (float64, error) {
+// catchup alternates between a projection that handles all events of store and a loop that does so by hand; both write batches. It returns what
+// the loop spends, divided by what the projection does.
+func catchup[T any](ctx context.Context, store projection.TxStore[T], count, batch int, spent func() float64, handle func(ctx context.Context, tx T, es []envelope) error, byHand func(ctx context.Context, es []envelope) error) (float64, error) {
 	if err := errors.Join(fill(ctx, store, count), settle(ctx, store)); err != nil {
 		return 0, err
 	}
@@ -103,12 +107,11 @@ func catchup[T any](ctx context.Context, store projection.TxStore[T], count, bat
 		if err != nil {
 			return 0, err
 		}
-		begun := time.Now()
+		before := spent()
 		if err := r.CatchUp(ctx); err != nil {
 			return 0, err
 		}
-		mine := time.Since(begun)
-		begun = time.Now()
+		between := spent()
 		var es []envelope
 		written := 0
 		for e, err := range store.Query().Events(ctx, annals.Filter{Type: "Figure"}) {
@@ -129,36 +132,46 @@ func catchup[T any](ctx context.Context, store projection.TxStore[T], count, bat
 			return 0, fmt.Errorf("of %d events %d were handled, and %d by hand", count, handled.Load(), written)
 		}
 		if turn > 0 { // the first turn warms up
-			ours, theirs = append(ours, mine.Seconds()), append(theirs, time.Since(begun).Seconds())
+			ours, theirs = append(ours, between-before), append(theirs, spent()-between)
 		}
 	}
 	return median(theirs) / median(ours), nil
 }
 
-func catchupSQLite(ctx context.Context, b *sqliteBench) (ratio float64, err error) {
-	// By hand the rows go to the same file as the events, through a connection with the settings of the store's.
-	hand, err := sql.Open("sqlite", "file:"+filepath.Join(b.dir, "annals.db")+sqlitePragmas)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, hand.Close()) }()
-	hand.SetMaxOpenConns(1)
-	for _, table := range []string{"ours", "hand"} {
-		if err := sqliteTable(ctx, hand, table); err != nil {
+func catchupSQLite(spent func() float64) func(ctx context.Context, b *sqliteBench) (ratio float64, err error) {
+	return func(ctx context.Context, b *sqliteBench) (ratio float64, err error) {
+		// By hand the rows go to the same file as the events, through a connection with the settings of the store's.
+		hand, err := sql.Open("sqlite", "file:"+filepath.Join(b.dir, "annals.db")+sqlitePragmas)
+		if err != nil {
 			return 0, err
 		}
+		defer func() { err = errors.Join(err, hand.Close()) }()
+		hand.SetMaxOpenConns(1)
+		for _, table := range []string{"ours", "hand"} {
+			if err := sqliteTable(ctx, hand, table); err != nil {
+				return 0, err
+			}
+		}
+		return catchup(ctx, b.store, 20_000, 100, spent, insertSQLite("ours"), func(ctx context.Context, es []envelope) error {
+			tx, err := hand.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = tx.Rollback() }()
+			if err := insertSQLite("hand")(ctx, tx, es); err != nil {
+				return err
+			}
+			return tx.Commit()
+		})
 	}
-	return catchup(ctx, b.store, 20_000, 100, insertSQLite("ours"), func(ctx context.Context, es []envelope) error {
-		tx, err := hand.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = tx.Rollback() }()
-		if err := insertSQLite("hand")(ctx, tx, es); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
+}
+
+// inverse is 1 divided by what run returns.
+func inverse(run func(ctx context.Context) (float64, error)) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		value, err := run(ctx)
+		return 1 / value, err
+	}
 }
 
 // sqliteTable creates a table with a row for each event.
@@ -186,20 +199,28 @@ func insertSQLite(table string) func(ctx context.Context, tx *sql.Tx, es []envel
 	}
 }
 
-func catchupPostgres(ctx context.Context, b *postgresBench) (float64, error) {
-	pool, err := b.bare(ctx, 2)
-	if err != nil {
-		return 0, err
-	}
-	defer pool.Close()
-	for _, table := range []string{"ours", "hand"} {
-		if err := postgresTable(ctx, pool, table); err != nil {
+func catchupPostgres(processors bool) func(ctx context.Context, b *postgresBench) (float64, error) {
+	return func(ctx context.Context, b *postgresBench) (float64, error) {
+		pool, err := b.bare(ctx, 2)
+		if err != nil {
 			return 0, err
 		}
+		defer pool.Close()
+		for _, table := range []string{"ours", "hand"} {
+			if err := postgresTable(ctx, pool, table); err != nil {
+				return 0, err
+			}
+		}
+		spent := clock
+		if processors {
+			if spent, err = withServer(ctx, pool); err != nil {
+				return 0, err
+			}
+		}
+		return catchup(ctx, b.store, 20_000, 100, spent, insertPostgres("ours"), func(ctx context.Context, es []envelope) error {
+			return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertPostgres("hand")(ctx, tx, es) })
+		})
 	}
-	return catchup(ctx, b.store, 20_000, 100, insertPostgres("ours"), func(ctx context.Context, es []envelope) error {
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return insertPostgres("hand")(ctx, tx, es) })
-	})
 }
 
 // sharedRows has a projection with four ranges and one with one range change the same rows.
@@ -287,7 +308,7 @@ func (b *dynamoBench) catchup(ctx context.Context, store *dynamostore.Store) (fl
 			"data": &types.AttributeValueMemberB{Value: e.Data},
 		}}}
 	}
-	return catchup(ctx, store, 4_000, 50, func(_ context.Context, tx *dynamostore.Tx, es []envelope) error {
+	return catchup(ctx, store, 4_000, 50, clock, func(_ context.Context, tx *dynamostore.Tx, es []envelope) error {
 		for _, e := range es {
 			tx.Add(put("ours", e.Event))
 		}
