@@ -15,7 +15,8 @@
 //   - A reply: everything that the command decided, and everything that it was decided on, is stored.
 //   - An error of the domain: the command was rejected on a state that is stored, and it wrote nothing.
 //   - annals.ErrUnknown: the write may have happened or not. The runtime does not run the command again. A caller that repeats it runs
-//     it twice, unless the behavior finds the id of the command in its state.
+//     it twice, unless the behavior finds the id of the command in its state. A command that may be sent again can go through
+//     aggregate.Repository.AskOnce instead, on the same entity.
 //   - Any other *annals.Error: the command did nothing.
 //
 // # Several runtimes
