@@ -117,7 +117,8 @@ func transport(connections int) *http.Transport {
 // so after the close, it takes io.EOF for a failed upload and closes the connection before the answer is read. Then the answer is
 // lost, the request is repeated, and a write is executed twice. From Read, io.EOF is only the end of the body.
 //
-// steady also ends an answer whose body stops arriving: the timeouts of net/http only cover the head of an answer.
+// steady also ends an answer whose body stops arriving: the timeouts of net/http only cover the head of an answer. It follows no redirects, which
+// the service does not send.
 type steady struct{ aws.HTTPClient }
 
 func (s steady) Do(r *http.Request) (*http.Response, error) {
@@ -125,13 +126,21 @@ func (s steady) Do(r *http.Request) (*http.Response, error) {
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	answer, err := s.HTTPClient.Do(r.WithContext(ctx))
+	answer, err := s.send(r.WithContext(ctx))
 	if err != nil || answer == nil || answer.Body == nil {
 		cancel()
 		return answer, err
 	}
 	answer.Body = &flowing{body: answer.Body, cancel: cancel}
 	return answer, nil
+}
+
+// send leaves out what an http.Client does beside its transport, where it has nothing to do there.
+func (s steady) send(r *http.Request) (*http.Response, error) {
+	if c, ok := s.HTTPClient.(*http.Client); ok && c.Transport != nil && c.CheckRedirect == nil && c.Jar == nil && c.Timeout == 0 {
+		return c.Transport.RoundTrip(r)
+	}
+	return s.HTTPClient.Do(r)
 }
 
 // CloseIdleConnections closes the connections that no request uses.

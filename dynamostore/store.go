@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/lean"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
 	"github.com/annals-go/annals/internal/valid"
@@ -38,7 +39,10 @@ type Options struct {
 	Attempts    int // how often a request is sent when its answers are lost; 0 is 8
 	// Strict makes numbers without an event ErrCorrupt when no mark proves that they never had one or that it was deleted alone. Otherwise
 	// they are accepted in tables that a plugin or library may have left so, and annals.Result.Unused and Check report them.
-	Strict   bool
+	Strict bool
+	// Lean sends the requests for items without the layers of the SDK, which take much of the processor time of an append. It has no effect where the
+	// client is not a *dynamodb.Client, or has middleware, interceptors, metrics, traces, logs or compressed answers, which need these layers.
+	Lean     bool
 	Observer annals.Observer
 }
 
@@ -158,6 +162,11 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 		return nil, fmt.Errorf("MaxInFlight is %d, the client has at most %d connections", o.MaxInFlight, bound)
 	default:
 		most = bound
+	}
+	if c, ok := client.(*dynamodb.Client); ok && o.Lean {
+		if l := lean.New(c, once); l != nil {
+			client = l
+		}
 	}
 	s := &Store{
 		offer: offer,

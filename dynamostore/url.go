@@ -71,6 +71,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "max_in_flight", &o.MaxInFlight)
 	storeurl.Number(p, "attempts", &o.Attempts)
 	p.Flag("strict", &o.Strict)
+	p.Flag("lean", &o.Lean)
 	s.store = o
 	fields := layoutFields(&commit.Layout{})
 	storeurl.Choice(p, "layout", &fields, map[string]func(*storeurl.Parameters) Layout{"commit": fields, "j5ik2o": layoutFields(&j5ik2o.Layout{}), "akka": layoutFields(&akka.Layout{}),

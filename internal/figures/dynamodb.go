@@ -31,19 +31,31 @@ func dynamodbFigures() []Figure {
 			Name:  "dynamodb-append-cpu",
 			About: "processor time of an append, divided by that of the same conditional PutItem with the SDK by hand",
 			Goal:  AtMost(1.10),
-			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, processorTime) },
+			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, false, processorTime) },
 		},
 		{
 			Name:  "dynamodb-append-allocs",
 			About: "allocations of an append, divided by those of the same conditional PutItem with the SDK by hand",
 			Goal:  AtMost(1.10),
-			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, allocations) },
+			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, false, allocations) },
 		},
 		{
 			Name:  "dynamodb-replay",
 			About: "time of a replay of 5,000 events, divided by that of a bare paginated Query that decodes the same items",
 			Goal:  AtMost(1.15),
 			Run:   queryFigure,
+		},
+		{
+			Name:  "dynamodb-lean-append-cpu",
+			About: "processor time of an append with Options.Lean, divided by that of the same conditional PutItem with the SDK by hand",
+			Goal:  AtMost(0.7),
+			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, true, processorTime) },
+		},
+		{
+			Name:  "dynamodb-lean-append-allocs",
+			About: "allocations of an append with Options.Lean, divided by those of the same conditional PutItem with the SDK by hand",
+			Goal:  AtMost(0.5),
+			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, true, allocations) },
 		},
 		{
 			Name:  "dynamodb-replay-ranges",
@@ -155,9 +167,9 @@ func allocations() float64 {
 var figurePayload = annals.Payload{SerializerID: 31, Manifest: "figure.taken", Data: []byte(`{"text":"` + strings.Repeat("x", 300) + `"}`)}
 
 // putFigure alternates between appends and direct puts of the same item.
-func putFigure(ctx context.Context, spent func() float64) (value float64, err error) {
+func putFigure(ctx context.Context, lean bool, spent func() float64) (value float64, err error) {
 	const turns, each = 100, 50
-	err = onDynamo(ctx, false, commit.Layout{Table: "figures"}, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
+	err = onDynamo(ctx, false, commit.Layout{Table: "figures"}, dynamostore.Options{Lean: lean}, func(b *dynamoBench, store annals.Store) error {
 		value, err = ratio(turns, spent,
 			writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
 			writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error {
