@@ -50,8 +50,8 @@ func TestLongReplay(t *testing.T) {
 	for name, sizes := range map[string][]struct{ events, batch, bytes int }{
 		"even":                         {{3000, 20, 2048}},
 		"one event a page":             {{12, 1, 390_000}},
-		"small between large":          {{8, 1, 390_000}, {12_000, 200, 100}, {8, 1, 390_000}},
-		"large between small":          {{8000, 200, 150}, {8, 1, 390_000}, {8000, 200, 150}},
+		"small between large":          {{8, 1, 390_000}, {6000, 200, 225}, {8, 1, 390_000}},
+		"large between small":          {{4000, 200, 325}, {8, 1, 390_000}, {4000, 200, 325}},
 		"a commit on either side":      {{2400, 1200, 300}, {6, 1, 390_000}},
 		"as much as the first page":    {{2, 1, 390_000}},
 		"a little more than the first": {{3, 1, 390_000}},
@@ -156,7 +156,7 @@ func TestLongReplayTruncated(t *testing.T) {
 	s := openCommit(t, client(t), dynamostore.Options{})
 	for _, at := range []annals.SeqNr{1, 700, 3999} {
 		id := annals.NewPersistenceID("Thing", fmt.Sprint(at))
-		last := fill(ctx, t, s, id, 4000, 20, 2048)
+		last := fill(ctx, t, s, id, 4000, 80, 2048)
 		var failed error
 		var n annals.SeqNr
 		for e, err := range s.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
