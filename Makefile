@@ -11,7 +11,7 @@ others = outlet otel internal/figures operate
 # Tests sync their files often, which takes little in memory.
 in_memory = export TMPDIR=$$(scripts/memory.sh);
 
-.PHONY: help run test servers versions version14 version18 check lint race soak soakraced soakplain fuzz vulncheck figures
+.PHONY: help run test servers browser versions version14 version18 check lint race soak soakraced soakplain fuzz vulncheck figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -23,14 +23,14 @@ run: ## the demo: a chat service is killed while it writes, and loses no message
 # does not inline functions. The tests take as long without that, but SQLite and the standard library would be much slower.
 # Targets whose programs are compiled with the same flags share what the compiler has made.
 compiler = '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
-test versions lint race soak soakraced soakplain fuzz vulncheck: export GOGC = 400
+test browser versions lint race soak soakraced soakplain fuzz vulncheck: export GOGC = 400
 
 # Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
 test: export CGO_ENABLED = 0
 longest = ./pgstore ./dynamostore ./sqlitestore
 test: servers ## every test; go vet is part of make lint, and the longest packages begin first
 	$(in_memory) $(GO) test -vet=off -timeout 20m -parallel 4 $(compiler) $(longest) ./...
-	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -timeout 5m $(compiler) ./... || exit 1; done
+	$(in_memory) for m in $(others); do $(GO) -C $$m test -vet=off -timeout 5m -skip '$(browsing)' $(compiler) ./... || exit 1; done
 
 servers: ## install the database servers that tests start: PostgreSQL with PgBouncer, a DynamoDB
 	@scripts/servers.sh
@@ -44,7 +44,12 @@ versions: servers ## the tests of pgstore on the oldest and the newest PostgreSQ
 version14 version18: # one prints when it has ended
 	$(in_memory) export ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $(@:version%=%)) && $(plain) $(if $(LESS),-short -skip '$(unversioned)') ./pgstore/... ./internal/servers/postgres
 
-check: lint race ## the checks that a change must pass: linters, and the tests under the race detector
+check: lint race browser ## the checks that a change must pass: linters, the tests under the race detector, the page of operate in a browser
+
+browsing = ^TestPageInABrowser$$
+browser: ## the page of operate in Chromium, which it installs
+	@scripts/browser.sh
+	$(in_memory) CGO_ENABLED=0 $(GO) -C operate test -vet=off -timeout 5m $(compiler) -run '$(browsing)' ./orders
 
 lint: ## gofmt, golangci-lint (pinned in tools/go.mod), which runs go vet too, and go vet for macOS and Windows
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these:" $$unformatted; exit 1; fi
@@ -60,7 +65,7 @@ as_tests = export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) $(compiler)"
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|LongEntity|LongTexts|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
 unraced := $(unraced)|^Test(ExportedTests|ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded|CorruptChunk|InTime|ManyTimersAtOnce)$$|^TestAllocations
-unraced := $(unraced)|^TestPage(Rights|IsHarmless)$$
+unraced := $(unraced)|^TestPage(Rights|IsHarmless|InABrowser)$$
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.
