@@ -123,6 +123,7 @@ func (p *page) table() []route {
 		{"GET", "entities", p.reads("entities", p.entities)},
 		{"GET", "entity", p.reads("entity", p.entityPage)},
 		{"GET", "projection", p.reads("projection", p.projection)},
+		{"GET", "trace", p.reads("trace", p.trace)},
 		{"GET", "tail", p.reads("tail", p.tailPage)},
 		{"GET", "tail/events", p.guarded(p.tailEvents)},
 		{"POST", "act", p.guarded(p.act)},
@@ -169,10 +170,10 @@ type sheet struct {
 	Data        any
 }
 
-// reads serves a page that read makes. A browser that asks for a stream of events gets it again whenever it has changed.
+// reads serves a page that read makes. A browser that asks for a stream of events gets the live part again whenever it has changed, if there is one.
 func (p *page) reads(template string, read func(a *answer, r *http.Request) (*sheet, error)) http.HandlerFunc {
 	return p.guarded(func(w http.ResponseWriter, r *http.Request) {
-		if streams(r) {
+		if streams(r) && templates().Lookup(template+" live") != nil {
 			p.repeats(w, r, template, read)
 			return
 		}

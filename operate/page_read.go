@@ -149,6 +149,7 @@ type entityData struct {
 	Before      annals.SeqNr // that of the page before
 	Newest      annals.SeqNr // that of the last page
 	Command     string
+	Since       string // from where what correlates with the event is searched
 	Test        string // the command that writes a test; "" where there is none
 	StateIsLong bool   // the state is not shown, because many events would be read for it
 }
@@ -210,6 +211,11 @@ func (p *page) moment(a *answer, v *entityData) {
 		return
 	}
 	v.Moment = w.view.(*momentView)
+	if e := v.Moment.Event; e != nil {
+		if stored, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
+			v.Since = at(stored.Add(-traceBefore))
+		}
+	}
 	args := []string{"show", string(v.ID), "--at", strconv.FormatInt(int64(number), 10)}
 	if v.Known {
 		args = append(args, "--diff")

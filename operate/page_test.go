@@ -3,6 +3,7 @@ package operate_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -117,7 +118,13 @@ func views(id, projection string) []string {
 	id, projection = url.QueryEscape(id), url.QueryEscape(projection)
 	return []string{"", "entities", "entities?search=" + id, "entities?search=" + id + "&all=1", "entities?type=" + id + "&after=" + id, "entity?id=" + id, "entity?id=" + id + "&at=1", "entity?id=" + id + "&at=2&raw=1",
 		"entity?id=" + id + "&at=" + id, "entity?id=" + id + "&after=1", "projection?name=" + projection, "projection?name=" + projection + "&said=" + id, "projection?name=" + projection + "&after=" + id,
-		"tail", "tail?after=0", "tail?after=" + id, "tail?type=" + id + "&tag=" + id, "tail/events?from=" + id, "tail/events?type=" + id + "&from=soon", "act?do=pause&name=" + projection, id, id + "/" + id}
+		"trace?correlation=" + id, "trace?correlation=" + id + "&since=0", "tail", "tail?after=0", "tail?after=" + id, "tail?type=" + id + "&tag=" + id, "tail/events?from=" + id, "tail/events?type=" + id + "&from=soon", "act?do=pause&name=" + projection, id, id + "/" + id}
+}
+
+// correlated is metadata with a correlation.
+func correlated(text string) []byte {
+	data, _ := json.Marshal(map[string]string{"correlation": text, "causation": text + "/1"})
+	return data
 }
 
 // What is stored, or in an address, does nothing in the page or in the log.
@@ -128,7 +135,7 @@ func TestPageIsHarmless(t *testing.T) {
 	var log bytes.Buffer
 	for _, text := range texts {
 		p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: text, Data: []byte(`{"` + text + `":"` + text + `"}`)}
-		events := []annals.NewEvent{{Payload: p, Tags: []string{text}, Metadata: p}, {Payload: annals.Payload{SerializerID: 99, Manifest: text, Data: []byte(text)}}}
+		events := []annals.NewEvent{{Payload: p, Tags: []string{text}, Metadata: annals.Payload{SerializerID: codec.JSONSerializer, Data: correlated(text)}}, {Payload: annals.Payload{SerializerID: 99, Manifest: text, Data: []byte(text)}}}
 		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: annals.PersistenceID("Meter|" + text), Events: events}); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +154,7 @@ func TestPageIsHarmless(t *testing.T) {
 		if strings.Contains(body, "<i data-evil") || strings.Count(body, "<script") > 1 || w.Code == http.StatusInternalServerError || len(body) > 1<<20 {
 			t.Errorf("%q: %d, %d bytes: %.5000s", path, w.Code, len(body), body)
 		}
-		for _, r := range regexp.MustCompile(`(?s)<input id="(search|type|tag|after)".*?>|<input type="hidden" name="type".*?>`).ReplaceAllString(body, "") { // what somebody has typed stays as it is
+		for _, r := range regexp.MustCompile(`(?s)<input id="(search|type|tag|after|correlation|since)".*?>|<input type="hidden" name="type".*?>`).ReplaceAllString(body, "") { // what somebody has typed stays as it is
 			if r != '\n' && !strconv.IsPrint(r) {
 				t.Fatalf("%q: the page has %q", path, r)
 			}

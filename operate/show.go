@@ -169,7 +169,13 @@ func (w *showing) events(v *entityView) (err error) {
 	return nil
 }
 
-func (w *showing) event(e annals.Event) eventView { return viewOf(e, w.shower, w.decodes(true)) }
+func (w *showing) event(e annals.Event) eventView {
+	v := viewOf(e, w.shower, w.decodes(true))
+	if !w.hide {
+		v.correlation, v.causation = w.traceOf(e)
+	}
+	return v
+}
 
 // decodes is how the behavior decodes events or states; nil when it is not known.
 func (w *showing) decodes(events bool) func(annals.Payload) (any, error) {

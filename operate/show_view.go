@@ -3,6 +3,7 @@ package operate
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -47,6 +48,18 @@ type eventView struct {
 	Metadata *shown               `json:"metadata,omitempty"`
 	Writer   string               `json:"writer,omitempty"` // the id of the write, where the store keeps it
 	Adapter  string               `json:"adapter,omitempty"`
+
+	correlation, causation string // for the page
+}
+
+// Correlations are what the event belongs to and what caused it, for links to their traces.
+func (v *eventView) Correlations() (all []string) {
+	for _, c := range []string{v.correlation, v.causation} {
+		if c != "" && !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func viewOf(e annals.Event, w shower, decode func(annals.Payload) (any, error)) eventView {

@@ -84,6 +84,7 @@ func TestStores(t *testing.T) {
 				"entity?id=Meter%7Ca&at=2":      true,
 				"projection?name=p":             caps.States,
 				"tail":                          caps.EventQueries,
+				"trace?correlation=x":           caps.EventQueries,
 				"tail?after=0":                  caps.EventQueries,
 				"tail/events?from=soon":         false,
 				"entity?id=Meter%7Ca&raw=1":     true,

@@ -124,7 +124,7 @@ func (o *options) traceCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t := &tracing{call: k, store: s, shower: shows, limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}}}
+		t := &tracing{answer: &k.answer, progress: k.progress, store: s, shower: shows, limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}}}
 		if !from.IsZero() {
 			t.view.Since = at(from)
 		}
@@ -138,8 +138,9 @@ func (o *options) traceCommand() *cobra.Command {
 
 // tracing is one run of trace.
 type tracing struct {
-	*call
-	store annals.Store
+	*answer
+	progress func(format string, args ...any) // is told how far it is
+	store    annals.Store
 	shower
 	limit int
 	view  *traceView
@@ -322,14 +323,14 @@ func (t *tracing) ends(r *reading, err error) {
 func nameOf(id annals.PersistenceID, n annals.SeqNr) string { return fmt.Sprintf("%s/%d", id, n) }
 
 // traceOf is what Config.Trace says of e, nothing when it panics.
-func (t *tracing) traceOf(e annals.Event) (correlation, causation string) {
+func (a *answer) traceOf(e annals.Event) (correlation, causation string) {
 	defer func() {
 		if recover() != nil {
 			correlation, causation = "", ""
 		}
 	}()
-	if t.Trace != nil {
-		return t.Trace(e)
+	if a.Trace != nil {
+		return a.Trace(e)
 	}
 	return traceIn(e.Metadata)
 }

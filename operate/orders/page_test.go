@@ -51,6 +51,7 @@ var views = []struct {
 	{"entity?id=Order%7C1001&at=1&raw=1", []string{"Event 1: order.placed", "0a03626f62120370656e1802"}},
 	{"entity?id=Stock%7Cpen", []string{"durable state", `"Pieces": 8`}},
 	{"projection?name=sales", []string{"no rule for it", "0-511", "nobody", "Retry all with this error", "Pause the projection"}},
+	{"trace?correlation=request-1001&since=2026-03-14T00:00:00Z", []string{"Order|1001 1", "Order|1001 2", "orders trace request-1001"}},
 	{"tail", []string{"Order|1002", "order.cancelled", "The newest come first"}},
 	{"tail?after=2026-03-14T09:02:30Z", []string{"order.paid"}},
 	{"none", []string{"there is no such page"}},
@@ -61,6 +62,7 @@ func TestPageInABrowser(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(t)
 	t.Run("views", func(t *testing.T) {
+		t.Parallel()
 		address, _ := served(t)
 		p := b.open(t, true)
 		p.goTo(address + "#token=" + strings.ReplaceAll(token, " ", "%20"))
@@ -84,6 +86,7 @@ func TestPageInABrowser(t *testing.T) {
 		}
 	})
 	t.Run("enhanced", func(t *testing.T) {
+		t.Parallel()
 		address, s := served(t)
 		p := b.open(t, true)
 		p.goTo(address + "#token=" + strings.ReplaceAll(token, " ", "%20"))
@@ -93,6 +96,7 @@ func TestPageInABrowser(t *testing.T) {
 		acts(p, address)
 	})
 	t.Run("without JavaScript", func(t *testing.T) {
+		t.Parallel()
 		address, _ := served(t)
 		p := b.open(t, false)
 		p.goTo(address + "entity?id=Order%7C1001")
@@ -109,6 +113,8 @@ func TestPageInABrowser(t *testing.T) {
 		p.get(`document.querySelector("input[type=range]").value = 1`)
 		p.click("form.slider button")
 		p.shows("Event 1: order.placed")
+		p.click("a[href^=trace]")
+		p.shows("Order|1001 2", "request-1001")
 		p.click("nav a")
 		p.get(`document.querySelector("#search").value = "1002"`)
 		p.click("form[role=search] button")
