@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
@@ -63,7 +64,10 @@ type Recipients struct {
 	name   string
 	faults error
 	decode func(annals.Payload) (Command, error) // without the recipient
-	send   func(ctx context.Context, key, recipient string, value any) (any, error)
+	// reply is the stored form of a reply; nil when what is read from it would be another one.
+	reply   func(reply any) *payload
+	replied func(annals.Payload) (any, error)
+	send    func(ctx context.Context, key, recipient string, value any) (any, error)
 }
 
 // To says how the commands of t are sent. key is the id of the command, the same whenever it is sent. What send returns is:
@@ -87,6 +91,20 @@ func To[C, R any](t *Target[C], send func(ctx context.Context, key, recipient st
 	r.decode = func(p annals.Payload) (Command, error) {
 		c, err := t.codec.Decode(p)
 		return Command{Target: t.name, Value: c, target: t}, err
+	}
+	replies := codec.JSON[R]("annals.process.reply")
+	r.replied = func(p annals.Payload) (any, error) { return replies.Decode(p) }
+	r.reply = func(reply any) *payload {
+		value, _ := reply.(R)
+		p, err := replies.Encode(value)
+		if err != nil {
+			return nil
+		}
+		if again, err := replies.Decode(p); err != nil || !reflect.DeepEqual(again, value) {
+			return nil
+		}
+		stored := newPayload(p)
+		return &stored
 	}
 	r.send = func(ctx context.Context, key, recipient string, value any) (any, error) {
 		return send(ctx, key, recipient, value.(C))

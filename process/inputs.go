@@ -65,6 +65,11 @@ func timerTurn(name string, due int64) turn {
 	return turn{cause: cause{Timer: name, Due: due}, in: Input{Time: time.Now().UTC(), Value: Fired{name}}}
 }
 
+// answerTurn is the turn of the answer to a command.
+func answerTurn(command string, a Answer) turn {
+	return turn{cause: cause{Answer: command}, in: Input{Time: time.Now().UTC(), Value: a}}
+}
+
 // handAll hands inputs to their instances: at the same time, and those of one instance in their order. What it returns holds for all of them.
 func (r *Runner[E, S]) handAll(ctx context.Context, ts []addressed) error {
 	q := queues[addressed]{}
@@ -84,7 +89,7 @@ func (r *Runner[E, S]) handAll(ctx context.Context, ts []addressed) error {
 // hand hands an input to its instance. One that the instance cannot handle waits in its journal.
 func (r *Runner[E, S]) hand(ctx context.Context, t addressed) error {
 	err := r.ask(ctx, t)
-	if !poison(err) {
+	if !poison(err) || t.cause.Answer != "" && t.answer() == nil {
 		return err
 	}
 	r.o.Logger.LogAttrs(ctx, slog.LevelError, "annals: an input cannot be handled, and waits",
@@ -119,6 +124,17 @@ func (r *Runner[E, S]) resume(ctx context.Context, id string, n annals.SeqNr, s 
 			return err
 		}
 		t = eventTurn(e, value)
+	}
+	if c := s.Waits.Command; c != nil {
+		to, sent, err := r.command(c)
+		if err != nil {
+			return err
+		}
+		reply, err := to.replied(s.Waits.Value.payload())
+		if err != nil {
+			return err
+		}
+		t = answerTurn(s.Cause.Answer, Answer{Command: sent, Reply: reply})
 	}
 	t.cause.Waited = n
 	return r.ask(ctx, addressed{id, t})

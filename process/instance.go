@@ -31,6 +31,7 @@ type known struct {
 	Waits   annals.SeqNr                  `json:"waits,omitempty"`   // the newest step with which an input began to wait
 	Resumed annals.SeqNr                  `json:"resumed,omitempty"` // the newest such step whose input was handled; earlier ones were handled or left out
 	Ended   bool                          `json:"ended,omitempty"`
+	Sent    []place                       `json:"sent,omitempty"` // commands that were executed, of steps that had not been carried out
 }
 
 // mark says which events of an entity were handled: those up to SeqNr. One number suffices, because a projection hands over the events of an
@@ -46,6 +47,12 @@ type turn struct {
 	cause cause
 	in    Input
 	waits bool // the input cannot be handled now: it waits
+
+	answer func() *waiting // the stored form of an Answer, nil when it has none
+
+	// No input, but commands that were executed although others have failed. What is noted of steps before since is of no use any more.
+	sent  []place
+	since annals.SeqNr
 }
 
 // unfit is the error of React.
@@ -92,10 +99,18 @@ func (p Process[E, S]) decide(n instance[S], t turn) ([]record[E, S], error) {
 	}
 	waited := t.cause.Waited > 0
 	switch {
+	case len(t.sent) > 0:
+		if s.Sent = n.noted(t); !n.Begun || s.Sent == nil {
+			return nil, nil
+		}
+		return []record[E, S]{{step: &s}}, nil
 	case n.Ended, n.handled(t.cause):
 		return nil, nil
 	case t.waits, n.Waits > n.Resumed && !waited && t.cause.Answer == "":
 		s.Waits = &waiting{}
+		if t.answer != nil {
+			s.Waits = t.answer()
+		}
 		if e := t.in.Event; e.ID != "" {
 			value := newPayload(e.Payload)
 			s.Waits.Value, s.Waits.Tags = &value, e.Tags
@@ -166,6 +181,10 @@ func (p Process[E, S]) evolve(n instance[S], r record[E, S], info behavior.Info)
 		return n
 	}
 	n.Begun, n.Version = true, s.Version
+	if s.Sent != nil {
+		n.Sent = s.Sent
+		return n
+	}
 	if c := s.Cause; c.Entity != "" && c.Waited == 0 {
 		m := mark{c.SeqNr, c.Time}
 		if before := n.Handled[c.Entity]; c.SeqNr > before.SeqNr {
@@ -173,12 +192,12 @@ func (p Process[E, S]) evolve(n instance[S], r record[E, S], info behavior.Info)
 		}
 		put(&n.Handled, c.Entity, m)
 	}
+	delete(n.Awaits, s.Cause.Answer)
 	if s.Waits != nil {
 		n.Waits = info.SeqNr
 		return n
 	}
 	n.Resumed = max(n.Resumed, s.Cause.Waited)
-	delete(n.Awaits, s.Cause.Answer)
 	if n.isDue(s.Cause) {
 		delete(n.Timers, s.Cause.Timer)
 	}
@@ -217,6 +236,20 @@ func (n *known) handled(c cause) bool {
 func (n *known) isDue(c cause) bool {
 	due, set := n.Timers[c.Timer]
 	return set && due <= c.Due
+}
+
+// noted returns n.Sent with what t adds to it; nil when it adds nothing.
+func (n *known) noted(t turn) []place {
+	all, added := slices.DeleteFunc(slices.Clone(n.Sent), func(p place) bool { return p.Step < t.since }), false
+	for _, p := range t.sent {
+		if !slices.Contains(all, p) {
+			all, added = append(all, p), true
+		}
+	}
+	if !added {
+		return nil
+	}
+	return all
 }
 
 func put[K comparable, V any](m *map[K]V, k K, v V) {

@@ -2,9 +2,11 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +53,7 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 		r.work.Add(1) // they may be due
 	}
 	var bad results
+	var done executed
 	err = q.run(ctx, r.o.Parallel, func(ctx context.Context, key string, jobs []job) error {
 		for i, j := range jobs {
 			if err := panics.Contain("carry out step", j.ID, func() error { return r.carry(ctx, key, j) }); err != nil {
@@ -59,16 +62,68 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 				}
 				return err
 			}
+			done.add(j)
 		}
 		return nil
 	})
 	r.results.set(left, err != nil)
+	if err != nil {
+		err = errors.Join(err, r.note(ctx, left, &bad, &done))
+	}
 	if err != nil && ctx.Err() == nil && len(es) > 1 {
 		for _, e := range left {
 			r.results.put(e.Event, bad.of[offsetOf(e.Event)])
 		}
 	}
 	return err
+}
+
+func (j job) place() place { return place{j.SeqNr, j.command} }
+
+// executed are commands by their instances.
+type executed struct {
+	mu sync.Mutex
+	by map[annals.PersistenceID][]place
+}
+
+func (x *executed) add(j job) {
+	if j.command >= 0 {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		put(&x.by, j.ID, append(x.by[j.ID], j.place()))
+	}
+}
+
+// note notes the commands that were executed of instances of which others have failed. Those may fail for longer than recipients recognise a key.
+func (r *Runner[E, S]) note(ctx context.Context, es []projection.Envelope[*step], bad *results, done *executed) error {
+	var errs []error
+	since := map[annals.PersistenceID]annals.SeqNr{}
+	for _, e := range es {
+		if since[e.ID] == 0 {
+			since[e.ID] = e.SeqNr
+		}
+	}
+	for o := range bad.of {
+		if sent := done.by[o.ID]; len(sent) > 0 {
+			errs = append(errs, r.ask(ctx, addressed{o.ID.EntityID(), turn{sent: sent, since: since[o.ID]}}))
+			delete(done.by, o.ID)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// recognised is for how long after a step its commands are sent again without a look at what is noted. Each recipient knows a key for longer.
+const recognised = time.Minute
+
+// command returns what c was before it was stored, and its Target.
+func (r *Runner[E, S]) command(c *command) (Recipients, Command, error) {
+	to, ok := r.recipients[c.Target]
+	if !ok {
+		return to, Command{}, fmt.Errorf("a command is for target %q, and there is no such target", c.Target)
+	}
+	sent, err := to.decode(c.Value.payload())
+	sent.Recipient, sent.Asks = c.Recipient, c.Asks
+	return to, sent, err
 }
 
 // carry does what j says.
@@ -78,22 +133,31 @@ func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
 		return r.resume(ctx, id, j.SeqNr, j.Value)
 	}
 	c := j.Value.Commands[j.command]
-	to, ok := r.recipients[c.Target]
-	if !ok {
-		return fmt.Errorf("a command is for target %q, and there is no such target", c.Target)
-	}
-	sent, err := to.decode(c.Value.payload())
+	to, sent, err := r.command(&c)
 	if err != nil {
 		return err
 	}
-	sent.Recipient, sent.Asks = c.Recipient, c.Asks
+	if !j.Rebuilding && (j.Time.IsZero() || time.Since(j.Time) > recognised) {
+		if n, _, err := r.instances.Load(ctx, id); err != nil || slices.Contains(n.Sent, j.place()) {
+			return err
+		}
+	}
 	reply, rejection, err := r.send(ctx, to, key, fmt.Sprintf("%s/%s", j.ID, number(j.SeqNr, j.command)), sent)
 	switch {
 	case err != nil:
 		return fmt.Errorf("command for %s of target %q: %w", quote.Text(c.Recipient), c.Target, err)
 	case c.Asks:
-		in := Input{Time: time.Now().UTC(), Value: Answer{sent, reply, rejection}}
-		return r.ask(ctx, addressed{id, turn{cause: cause{Answer: number(j.SeqNr, j.command)}, in: in}})
+		t := answerTurn(number(j.SeqNr, j.command), Answer{sent, reply, rejection})
+		t.answer = func() *waiting {
+			if rejection != nil { // nothing was executed: what the recipient says when it is asked again counts
+				return nil
+			}
+			if stored := to.reply(reply); stored != nil {
+				return &waiting{Value: stored, Command: &c}
+			}
+			return nil
+		}
+		return r.hand(ctx, addressed{id, t})
 	case rejection != nil:
 		r.o.Logger.LogAttrs(ctx, slog.LevelInfo, "annals: a command was rejected", slog.String("process", r.p.Type),
 			slog.String("instance", id), slog.String("target", c.Target), slog.Any("rejection", rejection))

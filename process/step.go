@@ -18,6 +18,13 @@ type step struct {
 	Timers   []timer   `json:"timers,omitempty"`
 	Cancel   []string  `json:"cancel,omitempty"` // before Timers
 	End      bool      `json:"end,omitempty"`
+	Sent     []place   `json:"sent,omitempty"` // no input was handled: these commands were executed, and others that belong to the instance have failed
+}
+
+// place names a command of an instance.
+type place struct {
+	Step    annals.SeqNr `json:"step"`
+	Command int          `json:"command"` // 0 is the first one of the step
 }
 
 // cause names an input: an event, an answer or a timer. An input that has waited is named by its step.
@@ -31,9 +38,10 @@ type cause struct {
 	Waited annals.SeqNr         `json:"waited,omitempty"` // the number of the step with which the input began to wait
 }
 
-// waiting is what is needed of an event to handle it later; of a timer it is empty.
+// waiting is what is needed of an event, or of an answer, to handle it later; of a timer it is empty.
 type waiting struct {
-	Value    *payload `json:"value,omitempty"`
+	Value    *payload `json:"value,omitempty"`   // of an answer: the reply
+	Command  *command `json:"command,omitempty"` // of an answer
 	Metadata *payload `json:"metadata,omitempty"`
 	Tags     []string `json:"tags,omitempty"`
 }
