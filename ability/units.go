@@ -12,3 +12,15 @@ type UnitCounter interface {
 	// nothing is written: the entity of c may have any events. What is written once for an entity type is left out. ErrInvalid and ErrTooLarge as for Append.
 	WriteUnits(ctx context.Context, c annals.Commit) (float64, error)
 }
+
+// EventSizer is an optional ability of a Store whose service keeps count of what it stores.
+type EventSizer interface {
+	// EventsSize is the size of the tables with events, as the service counted it some hours ago. It reads none of their rows.
+	EventsSize(ctx context.Context) (Size, error)
+}
+
+// Size is how much a store has, more or less.
+type Size struct {
+	Items, Bytes int64
+	ReadUnits    float64 // for reading all of it once, with strong consistency
+}

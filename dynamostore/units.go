@@ -11,9 +11,13 @@ import (
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-var _ ability.UnitCounter = (*Store)(nil)
+var (
+	_ ability.UnitCounter = (*Store)(nil)
+	_ ability.EventSizer  = (*Store)(nil)
+)
 
 // WriteUnits is ability.UnitCounter. The layout plans the append as always, and the sizes of its requests are added up. An item that the
 // append would update is read, which takes one request. A first commit without the snapshot that a layout demands is counted with an empty one.
@@ -26,6 +30,21 @@ func (s *Store) WriteUnits(ctx context.Context, c annals.Commit) (units float64,
 		return err
 	})
 	return units, err
+}
+
+// EventsSize is ability.EventSizer. It sends no request: the size is that of the tables when the store was opened, and the service counts every six hours.
+func (s *Store) EventsSize(ctx context.Context) (size ability.Size, err error) {
+	err = driver.Read(ctx, s.Store, annals.Call{Op: "size events"}, func(context.Context) error {
+		for _, t := range s.offer.Tables {
+			if d := s.engine.described[t.Name]; t.Stream && d != nil {
+				size.Items += aws.ToInt64(d.ItemCount)
+				size.Bytes += aws.ToInt64(d.TableSizeBytes)
+			}
+		}
+		size.ReadUnits = float64((size.Bytes + 4095) / 4096)
+		return nil
+	})
+	return size, err
 }
 
 // meter is a store that writes nothing and counts. Its layout is one of its own, because layouts remember what was appended.

@@ -2,6 +2,7 @@ package dynamostore_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -79,5 +80,38 @@ func TestWriteUnits(t *testing.T) {
 				t.Error("an event without a payload was counted")
 			}
 		})
+	}
+}
+
+// EventsSize is what the service says of the table.
+func TestEventsSize(t *testing.T) {
+	t.Parallel()
+	layout := commit.Layout{Table: "u" + rand.Text()}
+	for _, want := range []int64{0, 3} { // events
+		s, err := dynamostore.Open(t.Context(), client(t), layout, dynamostore.Options{CreateTables: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizer, err := ability.Of[ability.EventSizer](s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := sizer.EventsSize(t.Context())
+		// The server of the tests counts no bytes.
+		if err != nil || size.Items < want || size.Items > want+2 || size.ReadUnits != float64((size.Bytes+4095)/4096) {
+			t.Errorf("with %d events: %+v, %v", want, size, err)
+		}
+		for i := range 3 {
+			c := annals.Commit{ID: annals.NewPersistenceID("Thing", fmt.Sprint(i)), Events: texts(strings.Repeat("x", 5000))}
+			if _, err := s.Journal().Append(t.Context(), c); err != nil && want == 0 {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sizer.EventsSize(t.Context()); !errors.Is(err, annals.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // counted is what an entity has, or the events of it that were counted.
@@ -133,10 +134,22 @@ func (r *reading) begins(args []string) (time.Time, error) {
 	return since(r.since)
 }
 
+// announce says on a terminal what reading all events costs, where the store knows.
+func (k *call) announce(s annals.Store) {
+	sizer, err := ability.Of[ability.EventSizer](s)
+	if err != nil {
+		return
+	}
+	if size, err := sizer.EventsSize(k.ctx); err == nil && size.Items > 0 {
+		k.progress("reading about %d items, %d bytes, %.0f read units\n", size.Items, size.Bytes, size.ReadUnits)
+	}
+}
+
 // ids yields the entities to read.
 func (r *reading) ids(k *call, s annals.Store) iter.Seq2[annals.PersistenceID, error] {
 	ids := listed(k.args)
 	if len(k.args) == 0 {
+		k.announce(s)
 		ids = s.Query().IDs(k.ctx, r.kind, "")
 	}
 	return limited(k.ctx, ids, r.rate)
