@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,15 +17,15 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// An entity of 100,000 events is shown in pages, in bounded memory: neither the first nor the last page reads it whole. No other test runs meanwhile,
-// since they would allocate too.
-func TestLongEntity(t *testing.T) {
+// longStore is a store with an entity of 100,000 events.
+func longStore(t testing.TB) annals.Store {
+	t.Helper()
 	path := t.TempDir() + "/long.db"
 	s, err := sqlitestore.Open(t.Context(), path, sqlitestore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { s.Close() })
 	p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "added", Data: []byte(`{"n":1,"text":"` + strings.Repeat("x", 100) + `"}`)}
 	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "Long|1", Events: []annals.NewEvent{{Payload: p}}}); err != nil {
 		t.Fatal(err)
@@ -39,6 +41,34 @@ func TestLongEntity(t *testing.T) {
 		") SELECT i, "+columns+" FROM event_journal, n WHERE seq_nr = 1"); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// BenchmarkPageOfLongEntity renders the first 100 of 100,000 events, and the last 100.
+func BenchmarkPageOfLongEntity(b *testing.B) {
+	s := longStore(b)
+	page, err := operate.Handler(s, config(s), operate.PageOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, path := range map[string]string{"first": "/entity?id=Long%7C1", "last": "/entity?id=Long%7C1&after=99900"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
+				r.RemoteAddr = "127.0.0.1:1"
+				w := httptest.NewRecorder()
+				if page.ServeHTTP(w, r); w.Code != 200 {
+					b.Fatal(w.Body)
+				}
+			}
+		})
+	}
+}
+
+// An entity of 100,000 events is shown in pages, in bounded memory: neither the first nor the last page reads it whole. No other test runs meanwhile,
+// since they would allocate too.
+func TestLongEntity(t *testing.T) {
+	s := longStore(t)
 	long := meter
 	long.Type = "Long"
 	c := config(s)
