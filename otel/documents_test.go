@@ -157,7 +157,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 			return ""
 		})
 		rest = regexp.MustCompile(`by \(([^)]*)\)`).ReplaceAllStringFunc(rest, func(by string) string {
-			for _, label := range strings.Split(strings.TrimSuffix(strings.TrimPrefix(by, "by ("), ")"), ",") {
+			for label := range strings.SplitSeq(strings.TrimSuffix(strings.TrimPrefix(by, "by ("), ")"), ",") {
 				if !labels[strings.TrimSpace(label)] {
 					t.Errorf("%s: there is no label %s", where, label)
 				}

@@ -86,7 +86,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	ended := tracetest.NewSpanRecorder() // a program has an exporter here
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(ended))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))

@@ -2,6 +2,7 @@ package annalsotel
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -86,7 +87,7 @@ func (p *publisher[M]) begin(topic string, static []attribute.KeyValue, messages
 		}
 	}
 	ctx, span := p.t.tracer.Start(ctx, "publish "+topic, trace.WithSpanKind(trace.SpanKindProducer), trace.WithLinks(links...),
-		trace.WithAttributes(append(static[:len(static):len(static)], semconv.MessagingBatchMessageCount(len(messages)))...))
+		trace.WithAttributes(append(slices.Clip(static), semconv.MessagingBatchMessageCount(len(messages)))...))
 	for _, headers := range without {
 		if headers != nil {
 			w3c.Inject(ctx, propagation.MapCarrier(headers))

@@ -43,7 +43,7 @@ func (t *Telemetry) begin(ctx context.Context, k *kind, c annals.Call) context.C
 		parent, links = ofCallers(ctx, callers)
 	}
 	if len(links) > 0 {
-		options = append(options[:len(options):len(options)], trace.WithLinks(links...))
+		options = append(slices.Clip(options), trace.WithLinks(links...))
 	}
 	ctx, span := t.tracer.Start(parent, k.name, options...)
 	if !span.IsRecording() {
@@ -121,7 +121,7 @@ func (t *Telemetry) end(ctx context.Context, k *kind, r annals.Result) {
 		if r.Events == 0 && r.Bytes == 0 && !failed {
 			return
 		}
-		options := append(k.start[:len(k.start):len(k.start)], trace.WithTimestamp(time.Now().Add(-r.Duration)))
+		options := append(slices.Clip(k.start), trace.WithTimestamp(time.Now().Add(-r.Duration)))
 		_, span = t.tracer.Start(ctx, k.name, options...)
 	} else if span == nil || b.kind.key != k.key {
 		return // of another call, around this one

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -207,7 +208,7 @@ func newKind(key kindKey) *kind {
 		measured = []attribute.KeyValue{databaseOf(key.store), semconv.DBOperationName(key.op), attrStore.String(key.store)}
 		static = measured
 		if key.entities != "" {
-			static = append(static[:len(static):len(static)], attrEntityType.String(key.entities))
+			static = append(slices.Clip(static), attrEntityType.String(key.entities))
 		}
 	}
 	if key.entities != "" && k.part != ofProjection {

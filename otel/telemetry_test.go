@@ -36,7 +36,7 @@ func (w *workload) named(name string) (all []trace.ReadOnlySpan) {
 func attributes(s trace.ReadOnlySpan) map[string]string {
 	all := map[string]string{}
 	for _, a := range s.Attributes() {
-		all[string(a.Key)] = a.Value.Emit()
+		all[string(a.Key)] = a.Value.String()
 	}
 	return all
 }
