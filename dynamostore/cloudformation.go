@@ -78,7 +78,7 @@ func unused(resources block, name string) string {
 }
 
 // indented is v in JSON.
-func indented(v block) string {
+func indented(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

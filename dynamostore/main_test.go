@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// For stores that are opened by a URL.
+	_ = os.Setenv("AWS_ACCESS_KEY_ID", "test")
+	_ = os.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	dynamo.Main(m)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/findings"
+	"github.com/annals-go/annals/internal/quote"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -30,30 +32,41 @@ func (s *Store) prepareTables(ctx context.Context, tables []plan.Table, o Option
 		if err != nil {
 			return false, err
 		}
-		if description == nil {
-			if !o.CreateTables {
-				return false, fmt.Errorf("table %q does not exist", t.Name)
-			}
-			if err := e.create(ctx, s.indexed(t), o); err != nil {
-				return false, err
-			}
-		} else {
-			created = false
+		created = created && description == nil
+		if description == nil && !o.CreateTables {
+			return false, noTable(t)
 		}
-		for wait := time.Duration(0); !active(description); wait = min(max(2*wait, activeSoon), activeMost) {
-			if err := backoff.Sleep(ctx, wait); err != nil {
-				return false, stopped(fmt.Errorf("table %q cannot be used yet: %w", t.Name, err))
-			}
-			if description, err = e.describe(ctx, t.Name); err != nil {
-				return false, err
-			}
+		if description, err = s.ensure(ctx, t, description, o); err == nil {
+			err = verify(t, description)
 		}
-		if err := verify(t, description); err != nil {
+		if err != nil {
 			return false, err
 		}
 		e.described[t.Name] = description
 	}
 	return created, nil
+}
+
+func noTable(t plan.Table) error {
+	return &findings.Fault{Code: "table", Schema: true, Found: fmt.Sprintf("table %q does not exist", t.Name)}
+}
+
+// ensure creates t if its description is nil, and waits until it can be used.
+func (s *Store) ensure(ctx context.Context, t plan.Table, description *types.TableDescription, o Options) (_ *types.TableDescription, err error) {
+	if description == nil {
+		if err := s.engine.create(ctx, s.indexed(t), o); err != nil {
+			return nil, err
+		}
+	}
+	for wait := time.Duration(0); !active(description); wait = min(max(2*wait, activeSoon), activeMost) {
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return nil, stopped(fmt.Errorf("table %q cannot be used yet: %w", t.Name, err))
+		}
+		if description, err = s.engine.describe(ctx, t.Name); err != nil {
+			return nil, err
+		}
+	}
+	return description, nil
 }
 
 // describe returns the description of a table; nil when the table does not exist.
@@ -107,7 +120,7 @@ func verify(want plan.Table, have *types.TableDescription) error {
 		}
 		h, ok := theIndex(have, i)
 		if !ok {
-			faults = append(faults, fmt.Errorf("%s does not exist", name))
+			faults = append(faults, misfit("index", name+" does not exist", addIndex(want, i)))
 			continue
 		}
 		sort := i.Range
@@ -118,10 +131,23 @@ func verify(want plan.Table, have *types.TableDescription) error {
 		}
 		faults = append(faults, keyFault(name, i.Hash, sort, h.KeySchema, attribute))
 		if whole := h.Projection != nil && h.Projection.ProjectionType == types.ProjectionTypeAll; !whole && !i.KeysOnly && !i.Local {
-			faults = append(faults, fmt.Errorf("%s does not project all attributes", name))
+			faults = append(faults, misfit("index", name+" does not project all attributes", "delete the index and create it again with all attributes"))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// misfit is a difference between a table and what the layout needs.
+func misfit(code, found, do string) error {
+	return &findings.Fault{Code: code, Schema: true, Found: found, Do: do}
+}
+
+// addIndex is how an index is added to a table that exists.
+func addIndex(t plan.Table, i plan.Index) string {
+	if i.Local {
+		return "a local index is made with its table only: copy the items to a new table"
+	}
+	return fmt.Sprintf("aws dynamodb update-table --table-name %s adds it, with --attribute-definitions and --global-secondary-index-updates as the schema has them", quote.Text(t.Name))
 }
 
 // theIndex returns the index of a table with the name of i that is local or global as i is.
@@ -164,7 +190,7 @@ func keyFault(what string, hash, sort plan.Key, have []types.KeySchemaElement, a
 			expected = fmt.Sprintf("%s (%s)", want.Name, want.Type())
 		}
 		if keys[place] != expected {
-			faults = append(faults, fmt.Errorf("%s has the %s key %q, not %q", what, role, keys[place], expected))
+			faults = append(faults, misfit("key", fmt.Sprintf("%s has the %s key %q, not %q", what, role, keys[place], expected), ""))
 		}
 	}
 	return errors.Join(faults...)

@@ -251,8 +251,6 @@ func (v view) Close() error {
 	if v.s.subscriptions != nil {
 		v.s.subscriptions.Close()
 	}
-	for _, c := range v.s.clients {
-		steady{c}.CloseIdleConnections()
-	}
+	closeIdle(v.s.clients)
 	return nil
 }

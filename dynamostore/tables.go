@@ -1,6 +1,8 @@
 package dynamostore
 
 import (
+	"slices"
+
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
@@ -19,17 +21,27 @@ func Schema(layout Layout, o Options) ([]*dynamodb.CreateTableInput, error) {
 	if err != nil {
 		return nil, &annals.Error{Op: "schema", Kind: annals.ErrInvalid, Err: err}
 	}
-	var all []*dynamodb.CreateTableInput
-	for _, t := range s.offer.Tables {
+	return s.creations(o), nil
+}
+
+// creations are the requests of Schema.
+func (s *Store) creations(o Options) (all []*dynamodb.CreateTableInput) {
+	for _, t := range s.allTables(o) {
 		all = append(all, creation(s.indexed(t), o))
 	}
+	return all
+}
+
+// allTables are all tables of a store with the options o.
+func (s *Store) allTables(o Options) []plan.Table {
+	all := slices.Clone(s.offer.Tables)
 	for _, own := range s.ownTables() {
-		all = append(all, creation(s.indexed(own.Table), o))
+		all = append(all, own.Table)
 	}
 	if name := o.Subscriptions.Table; name != "" {
-		all = append(all, creation(subscription.Table(name), o))
+		all = append(all, subscription.Table(name))
 	}
-	return all, nil
+	return all
 }
 
 // creation is the request that creates t.

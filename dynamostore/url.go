@@ -13,37 +13,55 @@ import (
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/storeurl"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // OpenURL opens a URL such as dynamodb:?layout=commit&table=annals; it is a function for annals.Openers. The parameters are fields of
 // Options, ClientOptions and the layout, and replace those of o. docs/stores/urls.md lists them. Credentials come from the
 // SDK's default chain.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
+	var s *Store
+	err := o.withClient(ctx, u, func(client *dynamodb.Client, settings settings, clients []aws.HTTPClient) (err error) {
+		if s, err = Open(ctx, client, settings.layout, settings.store); err == nil {
+			s.clients = clients
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err // a nil *Store would not be a nil annals.Store
+	}
+	return s, nil
+}
+
+// withClient calls fn with the settings of u and a client for them. The connections of clients are closed where fn fails.
+func (o Options) withClient(ctx context.Context, u *url.URL, fn func(client *dynamodb.Client, settings settings, clients []aws.HTTPClient) error) error {
 	settings, err := o.fromURL(u)
 	if err != nil {
-		return nil, &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
+		return &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: err}
 	}
 	client, err := NewClient(ctx, settings.client)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	clients := []aws.HTTPClient{client.Options().HTTPClient}
 	if o := &settings.store.Subscriptions; o.Table != "" && o.Streams == nil {
 		streams, err := NewStreamsClient(ctx, settings.client)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		o.Streams, clients = streams, append(clients, streams.Options().HTTPClient)
 	}
-	s, err := Open(ctx, client, settings.layout, settings.store)
-	if err != nil {
-		for _, c := range clients {
-			steady{c}.CloseIdleConnections()
-		}
-		return nil, err // a nil *Store would not be a nil annals.Store
+	if err = fn(client, settings, clients); err != nil {
+		closeIdle(clients)
 	}
-	s.clients = clients
-	return s, nil
+	return err
+}
+
+// closeIdle closes the connections of clients.
+func closeIdle(clients []aws.HTTPClient) {
+	for _, c := range clients {
+		steady{c}.CloseIdleConnections()
+	}
 }
 
 // settings are the parameters of a URL.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals/internal/findings"
 )
 
 // refusePartitions returns ErrInvalid for the data partitions of Akka's plugin, which exist since 1.2.0: the journal is in the tables
@@ -24,7 +26,8 @@ func (s *backend) refusePartitions(ctx context.Context) error {
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(found) > 0 {
-		err = invalid(fmt.Errorf("the tables %q are data partitions of the Akka plugin (number-of-partitions above 1), which the store does not read: move their rows into one table, or rename them where they are no longer used", found))
+		err = invalid(&findings.Fault{Code: "partitions", Schema: true, Found: fmt.Sprintf("the tables %q are data partitions of the Akka plugin (number-of-partitions above 1), which the store does not read", found),
+			Do: "move their rows into one table, or rename them where they are no longer used"})
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals/internal/findings"
 )
 
 // checkRights returns all the rights that the role of the connections lacks, and tables that have been removed, as one error. Deleting
@@ -39,9 +41,10 @@ func (s *backend) checkRights(ctx context.Context) (wrong, err error) {
 	var removed bool
 	_, err = pgx.ForEachRow(rows, []any{&name, &role, &removed, &lacks}, func() error {
 		if removed {
-			faults = append(faults, fmt.Errorf("there is no table %s", name))
+			faults = append(faults, noTable(name))
 		} else {
-			faults = append(faults, fmt.Errorf("table %s: the role %s has no right to %s", name, quote(role), lacks))
+			faults = append(faults, &findings.Fault{Code: "right", Found: fmt.Sprintf("table %s: the role %s has no right to %s", name, quote(role), lacks),
+				Do: fmt.Sprintf("GRANT %s ON %s TO %s", lacks, name, quote(role))})
 		}
 		return nil
 	})

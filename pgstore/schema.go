@@ -20,13 +20,17 @@ func Schema(o Options) (string, error) {
 	if err := s.settle(); err != nil {
 		return "", faultOf("open", invalid(err))
 	}
+	return s.script(), nil
+}
+
+func (s *backend) script() string {
 	var b strings.Builder
 	for _, o := range s.objects() {
 		if o.column == "" { // the tables have all columns
 			b.WriteString(o.ddl + ";\n")
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // Migrate creates what a store with the options o uses and the database lacks, in one transaction: schema, tables, indexes, and in
@@ -39,20 +43,25 @@ func Schema(o Options) (string, error) {
 // that Pending shows.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, o Options) (done []string, err error) {
 	s, err := newBackend(pool, o)
-	if err != nil {
-		return nil, faultOf("open", err)
+	if err == nil {
+		defer s.disconnect()
+		done, err = s.migrate(ctx)
 	}
-	defer s.disconnect()
-	if err = s.findPooler(ctx); err == nil {
+	return done, faultOf("open", err)
+}
+
+func (s *backend) migrate(ctx context.Context) ([]string, error) {
+	err := s.findPooler(ctx)
+	if err == nil {
 		err = s.refusePartitions(ctx)
 	}
 	if err == nil {
 		err = s.refuseNewer(ctx)
 	}
-	if err == nil {
-		done, err = s.create(ctx, true)
+	if err != nil {
+		return nil, err
 	}
-	return done, faultOf("open", err)
+	return s.create(ctx, true)
 }
 
 // Pending returns the statements that Migrate would run. It changes nothing.
@@ -62,14 +71,23 @@ func Pending(ctx context.Context, pool *pgxpool.Pool, o Options) ([]string, erro
 		return nil, faultOf("open", err)
 	}
 	defer s.disconnect()
+	pending, err := s.pending(ctx)
+	return pending, faultOf("open", err)
+}
+
+func (s *backend) pending(ctx context.Context) ([]string, error) {
 	var missing []object
-	if err = s.findPooler(ctx); err == nil {
+	err := s.findPooler(ctx)
+	if err == nil {
+		err = s.refusePartitions(ctx)
+	}
+	if err == nil {
 		err = s.refuseNewer(ctx)
 	}
 	if err == nil {
 		missing, err = s.missing(ctx, s.reads, true)
 	}
-	return statementsOf(missing), faultOf("open", err)
+	return statementsOf(missing), err
 }
 
 // object is something that the store uses and that Migrate can make.
@@ -78,6 +96,7 @@ type object struct {
 	column  string // of the table called name, where the object is a column
 	typ     string // of that column, where the object is its type
 	comment string // of the table, where the object is the comment
+	index   string // how the definition of an index ends
 	shared  bool   // it changes a table that the plugins have, too
 	ddl     string
 }
@@ -246,7 +265,7 @@ func (s *backend) objects() (all []object) {
 	}
 	index := func(of, suffix, columns string) {
 		name := indexName(of, suffix)
-		all = append(all, object{name: t.quoted(name), ddl: "CREATE INDEX " + quote(name) + " ON " + t.quoted(of) + " " + columns})
+		all = append(all, object{name: t.quoted(name), index: columns, ddl: "CREATE INDEX " + quote(name) + " ON " + t.quoted(of) + " " + columns})
 	}
 	tags := func(of string) {
 		if s.options.TagsIndex {

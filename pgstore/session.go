@@ -13,19 +13,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/annals-go/annals/internal/findings"
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
 // unfitError says why a connection that was made cannot be used for writes.
-type unfitError struct{ text string }
+type unfitError struct{ *findings.Fault }
 
-func (e *unfitError) Error() string { return e.text }
+func (e *unfitError) Unwrap() error { return e.Fault }
+
+func unfit(code, found, do string) *unfitError {
+	return &unfitError{&findings.Fault{Code: code, Found: found, Do: do}}
+}
 
 var (
-	errStandby = errors.New("the server is a standby, which takes no writes: connect to the primary, or name all hosts and set target_session_attrs=read-write")
-	errNoSync  = &unfitError{"the server runs with fsync=off, so a crash may lose acknowledged writes: switch fsync on, or accept that with Options.NonDurable"}
-	errRead    = &unfitError{"the session is read-only (default_transaction_read_only is on), and a store has to write: switch that off for this role or database"}
-	errPooling = &unfitError{"a pooler answers where the server itself answered when the store was opened: open the store again"}
+	errStandby = &findings.Fault{Code: "standby", Found: "the server is a standby, which takes no writes", Do: "connect to the primary, or name all hosts and set target_session_attrs=read-write"}
+	errNoSync  = unfit("fsync", "the server runs with fsync=off, so a crash may lose acknowledged writes", "switch fsync on, or accept that with Options.NonDurable")
+	errRead    = unfit("read-only", "the session is read-only (default_transaction_read_only is on), and a store has to write", "switch that off for this role or database")
+	errPooling = unfit("pooler", "a pooler answers where the server itself answered when the store was opened", "open the store again")
 )
 
 // settings is a list of expressions that set up a session for writes or, if local is true, the transaction.
@@ -55,18 +60,28 @@ func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout ti
 	if err != nil {
 		return err
 	}
-	readOnly, standby, fsync, pooled := row[0] == "on", row[1] == "t", row[2] == "on", row[3] != fmt.Sprint(conn.PID())
-	switch {
-	case standby:
-		return errStandby
-	case readOnly:
-		return errRead
-	case !fsync && !s.options.NonDurable:
-		return errNoSync
-	case pooled && !s.pooled:
-		return errPooling
+	faults := s.sessionFaults(row)
+	if row[3] != fmt.Sprint(conn.PID()) && !s.pooled {
+		faults = append(faults, errPooling)
+	}
+	if len(faults) > 0 {
+		return faults[0]
 	}
 	return nil
+}
+
+// sessionFaults is everything for which a session is refused, from its transaction_read_only, pg_is_in_recovery() and fsync.
+func (s *backend) sessionFaults(row []string) (faults []error) {
+	switch {
+	case row[1] == "t":
+		faults = append(faults, errStandby)
+	case row[0] == "on":
+		faults = append(faults, errRead)
+	}
+	if row[2] != "on" && !s.options.NonDurable {
+		faults = append(faults, errNoSync)
+	}
+	return faults
 }
 
 // findPooler finds out whether there is a pooler in front of the server. A pooler has process ids of its own for its clients. The transactions
@@ -131,7 +146,7 @@ func keepsSettings(ctx context.Context, conn *pgconn.PgConn, parameters map[stri
 			return err
 		}
 		if row[0] != "t" {
-			return invalid(fmt.Errorf("the pooler does not pass on the setting %q: set it for the role or the database (instead of a search_path, use Tables.Schema)", name))
+			return invalid(&findings.Fault{Code: "pooler", Found: fmt.Sprintf("the pooler does not pass on the setting %q", name), Do: "set it for the role or the database (instead of a search_path, use Tables.Schema)"})
 		}
 	}
 	return nil

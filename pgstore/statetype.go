@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/findings"
 )
 
 // writeIDs is the optional column for the last writes of a state, in the text form of writes.List. The plugins do not write it.
@@ -70,7 +71,7 @@ func (s *backend) verifyStates(look func(string, shape) *table) error {
 		}
 		for _, name := range st.Columns {
 			if t.exists() && !t.has(name) {
-				faults = append(faults, fmt.Errorf("state type %q: table %s has no column %q", entityType, t.name, name))
+				faults = append(faults, &findings.Fault{Code: "column", Schema: true, Found: fmt.Sprintf("state type %q: table %s has no column %q", entityType, t.name, name), Do: "add it"})
 			}
 		}
 		s.states[entityType] = &stateTable{table: t, StateType: st}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/annals-go/annals/internal/findings"
 	"github.com/annals-go/annals/internal/sqltext"
 )
 
@@ -75,14 +76,21 @@ func (s shape) has(column string) bool {
 	return slices.ContainsFunc(s.columns, func(c sqltext.Column) bool { return c.Name == column })
 }
 
+func noTable(name string) error {
+	return &findings.Fault{Code: "table", Schema: true, Found: "there is no table " + name, Do: "Migrate creates it"}
+}
+
 // faults is everything in which t differs from its shape.
 func (t *table) faults() error {
 	if !t.exists() {
-		return fmt.Errorf("there is no table %s", t.name)
+		return noTable(t.name)
 	}
 	var faults []error
+	fault := func(code, do, found string, args ...any) {
+		faults = append(faults, &findings.Fault{Code: code, Schema: true, Found: "table " + t.name + fmt.Sprintf(found, args...), Do: do})
+	}
 	if t.emptied {
-		faults = append(faults, fmt.Errorf("table %s is unlogged, so a crash of the server empties it: SET LOGGED, or accept that with Options.NonDurable", t.name))
+		fault("unlogged", "SET LOGGED, or accept that with Options.NonDurable", " is unlogged, so a crash of the server empties it")
 	}
 	for _, c := range t.shape.columns {
 		have, types := t.columns[c.Name].typ, typesOf[c.Type]
@@ -91,13 +99,14 @@ func (t *table) faults() error {
 		}
 		switch {
 		case !t.has(c.Name) && !slices.Contains(t.shape.optional, c.Name):
-			faults = append(faults, fmt.Errorf("table %s has no column %q", t.name, c.Name))
+			fault("column", "add "+c.Definition, " has no column %q", c.Name)
 		case t.has(c.Name) && !slices.Contains(types, have):
-			faults = append(faults, fmt.Errorf("table %s: column %q is %s, not %s", t.name, c.Name, have, strings.Join(types, " or ")))
+			fault("type", "change the type to "+types[0], ": column %q is %s, not %s", c.Name, have, strings.Join(types, " or "))
 		}
 	}
 	if !slices.ContainsFunc(t.shape.keys, func(key []string) bool { return slices.Equal(key, t.key) }) {
-		faults = append(faults, fmt.Errorf("table %s has the primary key (%s), not (%s)", t.name, strings.Join(t.key, ", "), strings.Join(t.shape.keys[0], ", ")))
+		key := strings.Join(t.shape.keys[0], ", ")
+		fault("key", "make ("+key+") the primary key; if that fails, several writers have used the table without it", " has the primary key (%s), not (%s)", strings.Join(t.key, ", "), key)
 	}
 	return errors.Join(faults...)
 }
@@ -158,7 +167,7 @@ func (s *backend) verify(ctx context.Context) (wrong, err error) {
 	if s.epoch.exists() {
 		wrong := s.epoch.faults()
 		if wrong != nil && !s.epoch.has("through_time") {
-			wrong = fmt.Errorf("%w: an older release made it, and Migrate upgrades it", wrong)
+			wrong = &findings.Fault{Code: "older-tables", Schema: true, Found: wrong.Error(), Do: "an older release made it, and Migrate upgrades it"}
 		}
 		faults = append(faults, wrong)
 	}

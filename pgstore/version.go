@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/findings"
 )
 
 // schemaVersion is the version of the tables that this release creates. It is in the comment of the table of epochs, where the plugins do
@@ -40,7 +41,7 @@ func newer(comment string) error {
 	}
 	if version > schemaVersion {
 		return &annals.Error{Kind: annals.ErrUnsupported,
-			Err: fmt.Errorf("the tables have schema version %d, this release knows %d", version, schemaVersion)}
+			Err: &findings.Fault{Code: "newer-tables", Schema: true, Found: fmt.Sprintf("the tables have schema version %d, this release knows %d", version, schemaVersion), Do: "use a newer release"}}
 	}
 	return nil
 }

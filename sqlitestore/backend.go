@@ -108,20 +108,16 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 	if err != nil {
 		return err
 	}
-	pragma := `PRAGMA journal_mode`
+	pragma := getMode
 	if o.creates() {
-		pragma = `PRAGMA journal_mode = WAL`
+		pragma = setWAL
 	}
-	mode := ""
-	err = patiently(ctx, func() error {
-		_, err := q.row(ctx, pragma, nil, func(v *values) { mode = v.text("journal_mode") })
-		return err
-	})
+	mode, err := journalMode(ctx, q, pragma)
 	switch {
 	case err != nil:
 		return err
 	case mode != "wal" && !o.creates():
-		return invalid("the file has no write-ahead log: Migrate turns it on")
+		return errNoWAL
 	case mode != "wal":
 		return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New("the file system does not support a write-ahead log")}
 	}
@@ -136,6 +132,15 @@ func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Option
 		}
 		return tx.Commit()
 	})
+}
+
+// journalMode is the answer to one of two statements about the write-ahead log.
+func journalMode(ctx context.Context, q *statements, pragma string) (mode string, err error) {
+	err = patiently(ctx, func() error {
+		_, err := q.row(ctx, pragma, nil, func(v *values) { mode = v.text("journal_mode") })
+		return err
+	})
+	return mode, err
 }
 
 // close waits for the writes whose callers returned before the write ended. No call is under way.

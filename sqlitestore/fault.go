@@ -11,6 +11,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/findings"
 )
 
 // openFault returns err, an error of Open, as an *annals.Error. ErrInvalid says that the file is no database or cannot be written.
@@ -101,3 +102,10 @@ func withdrawn(ctx context.Context) error {
 func invalid(reason string) error {
 	return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New(reason)}
 }
+
+// refusal is ErrInvalid for something that Open refuses in the file.
+func refusal(code, found, do string) error {
+	return &annals.Error{Kind: annals.ErrInvalid, Err: &findings.Fault{Code: code, Schema: true, Found: found, Do: do}}
+}
+
+var errNoWAL = refusal("journal-mode", "the file has no write-ahead log", "Migrate turns it on")

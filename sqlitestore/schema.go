@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/findings"
 )
 
 // schemaVersion is the version of the tables that this release reads and writes.
@@ -165,13 +166,21 @@ func ownTables() []table {
 	return []table{journalTable, snapshotTable, stateTable(commonTable), offsetTable, epochTable, versionTable}
 }
 
+const (
+	getMode = `PRAGMA journal_mode`
+	setWAL  = `PRAGMA journal_mode = WAL`
+)
+
 const saveVersion = `INSERT INTO annals (version, clock) SELECT %d, 0 WHERE NOT EXISTS (SELECT 1 FROM annals)`
 
 // Schema is a script that creates what a new file needs for the options o: it turns on the write-ahead log and creates the tables
 // and indexes, also those of StateTypes, whose additional columns it declares without a type. It can be run by the sqlite3 program.
 // It does not contain what Options.Init creates. Repeating it changes nothing; it does not upgrade a file of an older release, which
 // Migrate does.
-func Schema(o Options) string {
+func Schema(o Options) string { return strings.Join(schemaScript(o), ";\n\n") + ";\n" }
+
+// schemaScript are the statements of Schema.
+func schemaScript(o Options) []string {
 	columns := map[string][]string{commonTable: nil} // the additional ones, by table
 	for _, entityType := range slices.Sorted(maps.Keys(o.StateTypes)) {
 		t := o.StateTypes[entityType]
@@ -186,16 +195,14 @@ func Schema(o Options) string {
 	for _, name := range slices.Sorted(maps.Keys(columns)) {
 		tables = append(tables, stateTable(name, columns[name]...))
 	}
-	var script strings.Builder
-	script.WriteString("PRAGMA journal_mode = WAL;\n\n")
+	statements := []string{setWAL}
 	for _, t := range tables {
-		script.WriteString(t.create + ";\n\n")
+		statements = append(statements, t.create)
 		if t.index != "" {
-			script.WriteString(t.index + ";\n\n")
+			statements = append(statements, t.index)
 		}
 	}
-	fmt.Fprintf(&script, saveVersion+";\n", schemaVersion)
-	return script.String()
+	return append(statements, fmt.Sprintf(saveVersion, schemaVersion))
 }
 
 // Migrate creates the file at path, or upgrades the tables of an older release in it, and runs Options.Init: everything that Open
@@ -211,10 +218,18 @@ func Migrate(ctx context.Context, path string, o Options) error {
 
 // lookAtVersion is checkVersion in a transaction of its own.
 func lookAtVersion(ctx context.Context, q *statements) error {
+	return looking(ctx, q, func() error {
+		_, err := checkVersion(ctx, q)
+		return err
+	})
+}
+
+// looking runs fn in a transaction, which it undoes.
+func looking(ctx context.Context, q *statements, fn func() error) error {
 	if _, err := q.exec(ctx, `BEGIN`); err != nil {
 		return err
 	}
-	_, err := checkVersion(ctx, q)
+	err := fn()
 	_, failed := q.exec(context.WithoutCancel(ctx), `ROLLBACK`)
 	return cmp.Or(err, failed)
 }
@@ -238,7 +253,7 @@ func checkVersion(ctx context.Context, q *statements) (version int64, err error)
 		return 0, &annals.Error{Kind: annals.ErrCorrupt, Err: errors.New("the table annals has no row")}
 	case version > schemaVersion:
 		return 0, &annals.Error{Kind: annals.ErrUnsupported,
-			Err: fmt.Errorf("the tables have schema version %d, this release knows %d", version, schemaVersion)}
+			Err: &findings.Fault{Code: "newer-tables", Schema: true, Found: fmt.Sprintf("the tables have schema version %d, this release knows %d", version, schemaVersion), Do: "use a newer release"}}
 	}
 	return version, nil
 }
@@ -251,7 +266,7 @@ func checkNames(ctx context.Context, q *statements) error {
 			return err
 		}
 		if taken {
-			return invalid(fmt.Sprintf("the file has a table %q that is not the store's", t.name))
+			return refusal("foreign-table", fmt.Sprintf("the file has a table %q that is not the store's", t.name), "use a file of its own for the store")
 		}
 	}
 	return nil
@@ -261,15 +276,12 @@ func checkNames(ctx context.Context, q *statements) error {
 // it just before. Where Options.CreateTables is false it only checks, and is ErrInvalid where something is missing.
 func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes, o Options) error {
 	version, err := checkVersion(ctx, q)
-	switch {
-	case err != nil:
-	case version == schemaVersion:
-	case o.creates():
-		err = upgradeTables(ctx, q, version)
-	case version == 0:
-		err = invalid("the file does not have the store's tables: Migrate creates them")
-	default:
-		err = invalid(fmt.Sprintf("the tables have schema version %d, this release needs %d: Migrate upgrades them", version, schemaVersion))
+	if err == nil {
+		if o.creates() {
+			err = run(ctx, q, func() ([]string, error) { return upgrade(ctx, q, version) })
+		} else {
+			err = older(version)
+		}
 	}
 	if err == nil {
 		err = checkTables(ctx, q)
@@ -280,55 +292,85 @@ func prepareTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTy
 	if err == nil {
 		err = types.check(ctx, q)
 	}
-	if err != nil {
-		return err
+	if err == nil && o.creates() {
+		return run(ctx, q, func() ([]string, error) { return indexes(ctx, q, types) })
 	}
 	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
-		switch {
-		case t.index == "":
-		case o.creates():
-			_, err = q.exec(ctx, t.index)
-		default:
+		if err == nil {
 			err = t.checkIndex(ctx, q)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
-// markDeletes inserts the row of the last deleted number where a release before version 5 has removed it. Its writer has no other row, and
+// run executes statements.
+func run(ctx context.Context, q *statements, statements func() ([]string, error)) error {
+	all, err := statements()
+	for _, text := range all {
+		if err == nil {
+			_, err = q.exec(ctx, text)
+		}
+	}
+	return err
+}
+
+// older is ErrInvalid where there are no tables, or those of an older release.
+func older(version int64) error {
+	switch version {
+	case schemaVersion:
+		return nil
+	case 0:
+		return refusal("table", "the file does not have the store's tables", "Migrate creates them")
+	}
+	return refusal("older-tables", fmt.Sprintf("the tables have schema version %d, this release needs %d", version, schemaVersion), "Migrate upgrades them")
+}
+
+// markDeletes inserts, with the time of the delete, the row of the last deleted number where a release before version 5 has removed it. Its writer has no other row, and
 // its time is not that of a commit.
 const markDeletes = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 		event_ser_id, event_ser_manifest, event_payload, deleted, writer)
-	SELECT slice, entity_type, persistence_id, seq_nr - 1, db_timestamp - 1, 0, '', x'', ?, '00000000-0000-0000-0000-000000000000'
+	SELECT slice, entity_type, persistence_id, seq_nr - 1, db_timestamp - 1, 0, '', x'', %d, '00000000-0000-0000-0000-000000000000'
 	FROM event_journal AS first
 	WHERE seq_nr > 1 AND deleted = 0 AND seq_nr = (SELECT min(seq_nr) FROM event_journal WHERE persistence_id = first.persistence_id)`
 
-// upgradeTables creates the tables where version is 0. In tables of an older version it adds the columns of later ones, and what
-// markDeletes inserts. The rows that are there stay as they are.
-func upgradeTables(ctx context.Context, q *statements, version int64) error {
+// upgrade are the statements that create the tables where version is 0. In tables of an older version they add the columns of later ones, and
+// what markDeletes inserts. The rows that are there stay as they are.
+func upgrade(ctx context.Context, q *statements, version int64) (all []string, err error) {
+	if version == schemaVersion {
+		return nil, nil
+	}
 	for _, t := range ownTables() {
 		if version == 0 {
-			if _, err := q.exec(ctx, t.create); err != nil {
-				return err
-			}
+			all = append(all, t.create)
+			continue
 		}
-		if err := t.addColumns(ctx, q); err != nil {
-			return err
+		missing, err := t.missing(ctx, q)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, missing...)
+	}
+	if version == 0 {
+		return append(all, fmt.Sprintf(saveVersion, schemaVersion)), nil
 	}
 	if version < 5 {
-		if _, err := q.exec(ctx, markDeletes, time.Now().UnixMicro()); err != nil {
-			return err
+		all = append(all, fmt.Sprintf(markDeletes, time.Now().UnixMicro()))
+	}
+	return append(all, fmt.Sprintf(`UPDATE annals SET version = %d`, schemaVersion)), nil
+}
+
+// indexes are the statements that create the indexes that are missing.
+func indexes(ctx context.Context, q *statements, types stateTypes) (all []string, err error) {
+	for _, t := range slices.Concat(ownTables(), types.ownTables()) {
+		there, err := t.hasIndex(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			all = append(all, t.index)
 		}
 	}
-	if _, err := q.exec(ctx, fmt.Sprintf(saveVersion, schemaVersion)); err != nil {
-		return err
-	}
-	_, err := q.exec(ctx, `UPDATE annals SET version = ?`, schemaVersion)
-	return err
+	return all, nil
 }
 
 // initTables runs the user's init, and adds the columns of later versions to tables of states.
@@ -338,12 +380,7 @@ func initTables(ctx context.Context, tx *sql.Tx, q *statements, types stateTypes
 			return &annals.Error{Err: err}
 		}
 	}
-	for _, t := range types.ownTables() {
-		if err := t.addColumns(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
+	return run(ctx, q, func() ([]string, error) { return types.missing(ctx, q) })
 }
 
 // checkTables is ErrCorrupt when another program has changed what the store relies on.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/findings"
 	"github.com/annals-go/annals/internal/sqltext"
 	"github.com/annals-go/annals/internal/statetype"
 )
@@ -66,12 +67,26 @@ func ownColumns() (names []string) {
 	return names
 }
 
-// ownTables are the tables that StateType.Table names.
+// ownTables are the tables of the types, each once.
 func (ts stateTypes) ownTables() (tables []table) {
 	for _, entityType := range slices.Sorted(maps.Keys(ts)) {
-		tables = append(tables, stateTable(ts[entityType].Table))
+		if name := ts[entityType].Table; !slices.ContainsFunc(tables, func(t table) bool { return t.name == name }) {
+			tables = append(tables, stateTable(name))
+		}
 	}
 	return tables
+}
+
+// missing are the statements that add the columns of later versions to tables of states.
+func (ts stateTypes) missing(ctx context.Context, q *statements) (all []string, err error) {
+	for _, t := range ts.ownTables() {
+		missing, err := t.missing(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, missing...)
+	}
+	return all, nil
 }
 
 // check is ErrInvalid where a table or one of its columns is missing.
@@ -83,16 +98,16 @@ func (ts stateTypes) check(ctx context.Context, q *statements) error {
 		if err != nil {
 			return err
 		}
-		fault := func(err error) {
-			faults = append(faults, fmt.Errorf("state type %q: %w; Options.Init creates it, with StateTable", entityType, err))
+		fault := func(code, found string, args ...any) {
+			faults = append(faults, &findings.Fault{Code: code, Schema: true, Found: fmt.Sprintf("state type %q: ", entityType) + fmt.Sprintf(found, args...), Do: "Options.Init creates it, with StateTable"})
 		}
 		if len(there) == 0 {
-			fault(fmt.Errorf("there is no table %q", t.Table))
+			fault("table", "there is no table %q", t.Table)
 			continue
 		}
 		for _, column := range slices.Concat(ownColumns(), t.Columns) {
 			if _, ok := there[fold(column)]; !ok {
-				fault(fmt.Errorf("table %q has no column %q", t.Table, fold(column)))
+				fault("column", "table %q has no column %q", t.Table, fold(column))
 			}
 		}
 	}

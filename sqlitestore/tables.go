@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/annals-go/annals/internal/findings"
 	"github.com/annals-go/annals/internal/sqltext"
 )
 
@@ -25,21 +26,25 @@ func (t table) faults(ctx context.Context, q *statements) (faults []error, err e
 	if err != nil {
 		return nil, err
 	}
+	fault := func(code, found string, args ...any) {
+		faults = append(faults, &findings.Fault{Code: code, Schema: true, Found: fmt.Sprintf(found, args...), Do: "another program has changed the tables: compare with a backup"})
+	}
 	if len(there) == 0 {
-		return []error{fmt.Errorf("there is no table %q", t.name)}, nil
+		fault("table", "there is no table %q", t.name)
+		return faults, nil
 	}
 	columns, key := sqltext.Columns(t.create)
 	for _, want := range columns {
 		switch c, ok := there[want.Name]; {
 		case !ok:
-			faults = append(faults, fmt.Errorf("table %q has no column %q", t.name, want.Name))
+			fault("column", "table %q has no column %q", t.name, want.Name)
 		case want.NotNull && !c.notNull:
-			faults = append(faults, fmt.Errorf("table %q: column %q takes NULL", t.name, want.Name))
+			fault("column", "table %q: column %q takes NULL", t.name, want.Name)
 		}
 	}
 	for i, name := range key {
 		if c, ok := there[name]; ok && c.key != i+1 {
-			faults = append(faults, fmt.Errorf("table %q: column %q is not number %d of the primary key", t.name, name, i+1))
+			fault("key", "table %q: column %q is not number %d of the primary key", t.name, name, i+1)
 		}
 	}
 	return faults, nil
@@ -47,29 +52,34 @@ func (t table) faults(ctx context.Context, q *statements) (faults []error, err e
 
 // checkIndex is ErrInvalid where the index is missing.
 func (t table) checkIndex(ctx context.Context, q *statements) error {
-	there, err := q.row(ctx, `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?`, []any{t.indexName()}, func(*values) {})
+	there, err := t.hasIndex(ctx, q)
 	if err == nil && !there {
-		return invalid(fmt.Sprintf("there is no index %q: Migrate creates it", t.indexName()))
+		return refusal("index", fmt.Sprintf("there is no index %q", t.indexName()), "Migrate creates it")
 	}
 	return err
 }
 
-// addColumns adds to a table that exists the columns that an older release did not have.
-func (t table) addColumns(ctx context.Context, q *statements) error {
+// hasIndex reports whether the index is there, or the table needs none.
+func (t table) hasIndex(ctx context.Context, q *statements) (bool, error) {
+	if t.index == "" {
+		return true, nil
+	}
+	return q.row(ctx, `SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?`, []any{t.indexName()}, func(*values) {})
+}
+
+// missing are the statements that add to a table that exists the columns that an older release did not have.
+func (t table) missing(ctx context.Context, q *statements) (all []string, err error) {
 	there, err := columnsOf(ctx, q, t.name)
 	if err != nil || len(there) == 0 {
-		return err
+		return nil, err
 	}
 	columns, _ := sqltext.Columns(t.create)
 	for _, c := range columns {
-		if _, ok := there[c.Name]; ok || !slices.Contains(t.added, c.Name) {
-			continue
-		}
-		if _, err := q.exec(ctx, `ALTER TABLE `+quote(t.name)+` ADD COLUMN `+c.Definition); err != nil {
-			return err
+		if _, ok := there[c.Name]; !ok && slices.Contains(t.added, c.Name) {
+			all = append(all, `ALTER TABLE `+quote(t.name)+` ADD COLUMN `+c.Definition)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // column is what SQLite says of a column.

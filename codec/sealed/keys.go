@@ -91,6 +91,16 @@ func (k *Keys) Destroy(ctx context.Context, subject string) error {
 	})
 }
 
+// Count returns how many keys subject has, 0 where nothing has been sealed for it. The error is ErrForgotten when they are destroyed.
+func (k *Keys) Count(ctx context.Context, subject string) (n int, err error) {
+	err = k.change(ctx, subject, func(s annals.State) error {
+		wrapped, err := k.wrapped(s)
+		n = len(wrapped)
+		return err
+	})
+	return n, err
+}
+
 // Rotate gives subject a new key, with which new payloads are sealed. What is sealed with the former keys stays readable. Processes that have
 // the former key in memory use it for as long as Options.Cache. A key is safe for 2³² payloads: then it must be rotated. The
 // error is ErrForgotten when the keys of subject are destroyed.
