@@ -23,9 +23,10 @@ type call struct {
 	cmd    *cobra.Command
 	args   []string
 
-	out    *bufio.Writer
-	shown  time.Time // when progress was shown last
-	opened []annals.Store
+	out     *bufio.Writer
+	shown   time.Time // when progress was shown last
+	opened  []annals.Store
+	closers []func() error
 }
 
 // envelope is the JSON of a command.
@@ -123,29 +124,37 @@ func (k *call) marshal(e envelope) {
 
 // store opens the store of the command.
 func (k *call) store() (annals.Store, error) {
+	address, err := k.address()
+	if err != nil {
+		return nil, err
+	}
+	return k.open(address)
+}
+
+// address is the URL of the store of the command.
+func (k *call) address() (string, error) {
 	address := k.options.store
 	if address == "" {
 		address = os.Getenv(storeEnv)
 	}
 	if address == "" {
-		return nil, usage("no store: give --store URL or set %s (%s)", storeEnv, strings.Join(schemes(k.Stores), ", "))
+		return "", usage("no store: give --store URL or set %s (%s)", storeEnv, strings.Join(schemes(k.Stores), ", "))
 	}
-	return k.open(address)
+	return k.named(address)
 }
 
 // open opens the store at the URL address, which close closes.
 func (k *call) open(address string) (annals.Store, error) {
-	k.secrets = append(k.secrets, secrets(address)...)
 	s, err := k.Stores.Open(k.ctx, address)
 	if err == nil {
-		k.opened = append(k.opened, s)
+		k.opened, k.closers = append(k.opened, s), append(k.closers, s.Close)
 	}
 	return s, err
 }
 
 func (k *call) close() (err error) {
-	for _, s := range k.opened {
-		err = errors.Join(err, s.Close())
+	for _, closes := range k.closers {
+		err = errors.Join(err, closes())
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,12 +12,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec/sealed"
+	"github.com/annals-go/annals/projection"
 )
 
 // Config says what a Command knows of the program. Only Stores is required.
 type Config struct {
 	Name   string         // of the command; "": annals
 	Stores annals.Openers // by the schemes of the URLs that the command takes
+	// Setups are for the commands schema and doctor.
+	Setups Setups
 
 	// Entities are the behaviors of the program. Of others the command shows the events and states as they are stored.
 	Entities []Entity
@@ -30,6 +35,10 @@ type Config struct {
 	// of a write, of a command, or one of the program's own; "" is none. Of a durable state it is asked with the state as an event. nil: the members correlation
 	// and causation of metadata in JSON or CBOR, in any case and also with "id" at the end.
 	Trace func(e annals.Event) (correlation, causation string)
+	// Rebuilds say, by the names of projections in use, how "projection rebuild" builds a new one on the store of the command.
+	Rebuilds map[string]func(ctx context.Context, s annals.Store) (projection.Rebuild, error)
+	// Keys are the keys of personal data, for erase: those in the store of the command, or in another one.
+	Keys func(ctx context.Context, s annals.Store) (*sealed.Keys, error)
 	// HidePayloads shows no payload, state, metadata or text of a domain error. Without it the flag --hide-payloads and a non-empty environment variable
 	// ANNALS_HIDE_PAYLOADS do the same.
 	HidePayloads bool
@@ -37,16 +46,18 @@ type Config struct {
 
 // The environment variables.
 const (
-	storeEnv = "ANNALS_STORE"
-	hideEnv  = "ANNALS_HIDE_PAYLOADS"
+	storeEnv  = "ANNALS_STORE"
+	configEnv = "ANNALS_CONFIG"
+	hideEnv   = "ANNALS_HIDE_PAYLOADS"
 )
 
 // options are the flags of all commands.
 type options struct {
 	Config
-	store string
-	json  bool
-	hide  bool
+	store  string
+	config string
+	json   bool
+	hide   bool
 
 	messages *messages // of Config.Descriptors
 }
@@ -61,7 +72,8 @@ func Command(c Config) *cobra.Command {
 	root := o.group(&cobra.Command{Use: c.Name, Short: "Shows and checks what a store of Annals has",
 		Long: "Shows and checks what a store of Annals has.\n\n" + storeText(c.Stores)})
 	flags := root.PersistentFlags()
-	flags.StringVar(&o.store, "store", "", "URL of the store; the default is "+storeEnv)
+	flags.StringVar(&o.store, "store", "", "URL of the store, or its name in the file of --config; the default is "+storeEnv)
+	flags.StringVar(&o.config, "config", "", "file with the URLs of stores; the default is "+configEnv+", then annals/stores.json in the folder of the user's settings")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.BoolVar(&o.hide, "hide-payloads", false, "show no payloads, states and metadata; also with "+hideEnv)
 	const read, check, remove = "read", "check", "delete"
@@ -69,8 +81,8 @@ func Command(c Config) *cobra.Command {
 		&cobra.Group{ID: remove, Title: "Delete; a dry run without --yes:"})
 	for group, commands := range map[string][]*cobra.Command{
 		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.testCommand(), o.traceCommand()},
-		check:  {o.projectionCommand(), o.verifyCommand(), o.serveCommand()},
-		remove: {o.forgetCommand(), o.pruneCommand()},
+		check:  {o.projectionCommand(), o.verifyCommand(), o.doctorCommand(), o.schemaCommand(), o.serveCommand()},
+		remove: {o.forgetCommand(), o.pruneCommand(), o.eraseCommand()},
 	} {
 		for _, command := range commands {
 			command.GroupID = group
@@ -81,7 +93,7 @@ func Command(c Config) *cobra.Command {
 }
 
 func storeText(stores annals.Openers) string {
-	return "The store is a URL, in --store or, better for one with a password, in the environment variable " + storeEnv + ".\nSchemes: " +
+	return "The store is a URL, in --store or, better for one with a password, in the environment variable " + storeEnv + ".\nA name stands for a URL in the file of --config. Schemes: " +
 		strings.Join(schemes(stores), ", ") + ". The exit status is 0 when all is well, 1 when something was found,\n2 when it was not reached in time, " +
 		"3 when the command is wrong, 4 when the store failed."
 }
@@ -170,4 +182,9 @@ func (f *failure) Error() string { return f.Message }
 // usage is the error of a command that is wrong.
 func usage(format string, args ...any) error {
 	return &failure{wrongUsage, diagnostic{Code: "usage", Message: fmt.Sprintf(format, args...)}}
+}
+
+// unsupported is the error of a command that the program has nothing for.
+func unsupported(next, format string, args ...any) error {
+	return &failure{storeFails, diagnostic{"unsupported", fmt.Sprintf(format, args...), next}}
 }

@@ -44,6 +44,9 @@ func (v *cleanView) print(w io.Writer) {
 	}
 }
 
+// leftElsewhere is what the store does not know of.
+const leftElsewhere = "read models, brokers, copies, logs and backups: what they got"
+
 // cleaning is a run of package cleanup.
 type cleaning struct {
 	yes     bool
@@ -129,7 +132,7 @@ func (o *options) forgetCommand() *cobra.Command {
 			}
 		}
 		v.Left = append(v.Left, "projections whose positions are in other stores: offsets and parked entities with these ids (projection.Control.Forget)",
-			"read models, brokers, copies, logs and backups: what they got")
+			leftElsewhere)
 		n.dry(k, args...)
 		return nil
 	})
@@ -168,8 +171,7 @@ func (o *options) pruneCommand() *cobra.Command {
 			}
 			return err
 		}
-		v.Left = append(v.Left, "the store: the newest snapshots and the events after them; entities without a snapshot are whole",
-			"read models, brokers, copies and backups: what they got")
+		v.Left = append(v.Left, "the store: the newest snapshots and the events after them; entities without a snapshot are whole", leftElsewhere)
 		n.guards(k, s)
 		n.dry(k, args...)
 		return nil

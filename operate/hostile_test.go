@@ -13,7 +13,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/operate"
 )
@@ -26,8 +28,18 @@ var hostile = []string{"\x1b[2J", "\x1b]0;title\x07", "\u009b31m", "a\rb", "a\nb
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
+	c := config(s)
+	c.Keys = func(context.Context, annals.Store) (*sealed.Keys, error) {
+		master, err := sealed.AES(make([]byte, 32))
+		if err != nil {
+			return nil, err
+		}
+		return sealed.NewKeys(s, master, sealed.Options{})
+	}
+	var wrong found
 	var args [][]string
 	for i, text := range hostile {
+		wrong.findings = append(wrong.findings, finding(ability.Problem, true, text))
 		id := annals.PersistenceID("Meter|" + text)
 		quoted, err := codec.JSON[map[string]string]("added").Encode(map[string]string{"n": text})
 		if err != nil {
@@ -53,8 +65,12 @@ func TestHostileTexts(t *testing.T) {
 			[]string{"show", string(id), "--at", "2", "--try", text}, []string{"projection", "status", text}, []string{"projection", "reset", text},
 			[]string{"projection", "await", text, string(id), text}, []string{text}, []string{"tail", "--after", text}, []string{"tail", "--descriptors", text}, []string{"tail", "--message", text + "=" + text}, []string{"verify", "--type", text}, []string{"stats", string(id)}, []string{"top", "--by", text}, []string{"top", "--since", text}, []string{"trace", text}, []string{"trace", string(id) + "/1"}, []string{"trace", text, "--since", text}, []string{"test", string(id), "--to", "1"}, []string{"test", string(id), "--behavior", text}, []string{"test", string(id), "--package", text}, []string{"forget", string(id)}, []string{"serve", text}, []string{"serve", "--listen", text}, []string{"serve", "--prefix", text}, []string{"prune", string(id), "--projection", text})
 	}
+	c.Setups = operate.Setups{"mem": wrong.open}
+	for _, text := range hostile {
+		args = append(args, []string{"schema", "show", "--format", text}, []string{"erase", text}, []string{"projection", "rebuild", text}, []string{"ids", "--config", text, "--store", text})
+	}
+	args = append(args, []string{"doctor"}, []string{"schema", "diff"})
 	args = append(args, []string{"ids"}, []string{"tail"}, []string{"trace", "b"}, []string{"stats"}, []string{"top"}, []string{"top", "--by", "rate"}, []string{"verify"}, []string{"prune", "--type", "Meter"})
-	c := config(s)
 	c.Descriptors = protoregistry.GlobalFiles
 	for _, a := range args {
 		for _, flags := range [][]string{nil, {"--json"}} {

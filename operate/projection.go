@@ -18,7 +18,7 @@ import (
 func (o *options) projectionCommand() *cobra.Command {
 	c := o.group(&cobra.Command{Use: "projection", Aliases: []string{"projections"}, Short: "Show and control projections",
 		Long: "Show and control projections, in whatever processes they run. The store is that of their positions."})
-	c.AddCommand(o.listCommand(), o.statusCommand(), o.awaitCommand(), o.pauseCommand(), o.resumeCommand(), o.resetCommand(), o.parkedCommand(),
+	c.AddCommand(o.listCommand(), o.statusCommand(), o.awaitCommand(), o.pauseCommand(), o.resumeCommand(), o.resetCommand(), o.rebuildCommand(), o.parkedCommand(),
 		o.retryCommand(), o.discardCommand())
 	for _, sub := range c.Commands() {
 		sub.ValidArgs = o.Projections
@@ -51,6 +51,10 @@ func (k *call) control() (*projection.Control, error) {
 func (k *call) source(address string) (annals.Store, error) {
 	if address == "" {
 		return k.opened[0], nil
+	}
+	address, err := k.named(address)
+	if err != nil {
+		return nil, err
 	}
 	return k.open(address)
 }

@@ -21,6 +21,11 @@ var config = operate.Config{
 		"postgres": pgstore.Options{}.OpenURL,
 		"dynamodb": dynamostore.Options{}.OpenURL,
 	},
+	Setups: operate.Setups{
+		"sqlite":   sqlitestore.Options{CreateTables: new(false)}.SetupURL,
+		"postgres": pgstore.Options{}.SetupURL,
+		"dynamodb": dynamostore.Options{}.SetupURL,
+	},
 	Entities: []operate.Entity{
 		operate.Sourced(order.Behavior, []order.Command{order.Place{}, order.Pay{}, order.Cancel{}}...),
 		operate.Durable(stock.Behavior),

@@ -125,6 +125,7 @@ func steady(text string) string {
 	})
 	text = regexp.MustCompile(`(waits|lag \d+,) \d*[1-9][\dhms.]*`).ReplaceAllString(text, "$1 5m0s")
 	text = regexp.MustCompile(`\d\.?\d*e-\d\d`).ReplaceAllString(text, "4.5e-08") // events in a second
+	text = regexp.MustCompile(`free space: \d+ GiB`).ReplaceAllString(text, "free space: 120 GiB")
 	return regexp.MustCompile(`"lagTime":[1-9]\d*`).ReplaceAllString(text, `"lagTime":300000000000`)
 }
 

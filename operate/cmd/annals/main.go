@@ -12,9 +12,9 @@ import (
 )
 
 func main() {
-	os.Exit(operate.ExitStatus(operate.Command(operate.Config{Stores: annals.Openers{
-		"sqlite":   sqlitestore.Options{CreateTables: new(false)}.OpenURL,
-		"postgres": pgstore.Options{}.OpenURL,
-		"dynamodb": dynamostore.Options{}.OpenURL,
-	}}).Execute()))
+	sqlite, postgres, dynamodb := sqlitestore.Options{CreateTables: new(false)}, pgstore.Options{}, dynamostore.Options{}
+	os.Exit(operate.ExitStatus(operate.Command(operate.Config{
+		Stores: annals.Openers{"sqlite": sqlite.OpenURL, "postgres": postgres.OpenURL, "dynamodb": dynamodb.OpenURL},
+		Setups: operate.Setups{"sqlite": sqlite.SetupURL, "postgres": postgres.SetupURL, "dynamodb": dynamodb.SetupURL},
+	}).Execute()))
 }
