@@ -26,7 +26,8 @@ type PageOptions struct {
 	Token string
 	// Allow is asked about each request, after Token: an error refuses it, and its text is shown. So a program lets only those in whom its own session or
 	// the header of its proxy names. It may be called from many goroutines at once, also to find out which buttons to show. nil: everybody who has the Token
-	// may look, nobody may change anything; and without Token only requests from this machine that no proxy has passed on are answered.
+	// may look, nobody may change anything; and without Token only requests from this machine are answered. A proxy on this machine must then add a header
+	// such as X-Forwarded-For, which has its requests refused: others cannot be told from those of this machine.
 	Allow func(r *http.Request, a Action) error
 	// Logger gets a line for each change that was made or refused, and for each page that failed; nil: slog.Default().
 	Logger *slog.Logger

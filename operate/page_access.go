@@ -50,9 +50,12 @@ func (p *page) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p.fail(w, r, p.answer(r), &failure{wrongUsage, diagnostic{Code: "refused", Message: clean(err.Error())}}, http.StatusForbidden)
 }
 
-// local reports whether r comes from this machine, by a name of this machine, and not through a proxy: another site could have a name of its own that
-// leads to this machine.
+// local reports whether r comes from this machine, by a name of this machine, and through no proxy that can be recognized: another site could have a name of
+// its own that leads to this machine.
 func local(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) { // nginx without settings names itself in no header, and browsers do not speak HTTP/1.0
+		return false
+	}
 	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
 		if r.Header.Get(h) != "" {
 			return false

@@ -225,6 +225,12 @@ func TestPageIsLocal(t *testing.T) {
 			t.Errorf("%s: %d", host, w.Code)
 		}
 	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr, r.Host, r.Proto, r.ProtoMinor = "127.0.0.1:7", "127.0.0.1:8080", "HTTP/1.0", 0 // as nginx sends it
+	w := httptest.NewRecorder()
+	if v.page.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("a proxy: %d", w.Code)
+	}
 	for _, o := range []operate.PageOptions{{Token: "short"}, {Prefix: "a/../b"}, {Prefix: "{x}"}, {Prefix: "a b"}, {Prefix: "a//b"}} {
 		if _, err := operate.Handler(memstore.New(), config(nil), o); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)

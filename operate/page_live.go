@@ -58,12 +58,17 @@ func (p *page) stream(w http.ResponseWriter, r *http.Request, run func(ctx conte
 	}
 }
 
+// within sets the time in which the browser must take what is written. Some writers of tests have none.
+func (s *stream) within(d time.Duration) { _ = s.c.SetWriteDeadline(time.Now().Add(d)) }
+
 func (s *stream) send(text string) error {
-	_ = s.c.SetWriteDeadline(time.Now().Add(writeTimeout)) // some writers of tests have none
+	s.within(writeTimeout)
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}
-	return s.c.Flush()
+	err := s.c.Flush()
+	s.within(2 * streamTime) // at the end of this time HTTP/2 ends a stream also when nothing waits to be written
+	return err
 }
 
 // event sends data, as JSON in one line. The browser sends id when it asks again.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -136,6 +138,63 @@ func TestPageRefreshes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// pipes are connections to a server.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A stream in which nothing happens for a long time ends as it should, with each version of HTTP.
+func TestPageStreamsEnd(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*http.Protocols, bool){"HTTP/1.1": (*http.Protocols).SetHTTP1, "HTTP/2": (*http.Protocols).SetUnencryptedHTTP2} {
+		synctest.Test(t, func(t *testing.T) {
+			s, listener, protocols := memstore.New(), pipes(make(chan net.Conn)), new(http.Protocols)
+			set(protocols, true)
+			parkAll(t, s, "sums", "broken")
+			page, err := operate.Handler(s, config(s), operate.PageOptions{Token: token, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := &http.Server{Handler: page, Protocols: protocols}
+			go func() { _ = server.Serve(listener) }()
+			transport := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				listener <- theirs
+				return ours, nil
+			}}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://page/projection?name=sums", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Accept", "text/event-stream")
+			request.Header.Set("Authorization", "Bearer "+token)
+			began := time.Now()
+			response, err := (&http.Client{Transport: transport}).Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if took := time.Since(began); err != nil || took != 30*time.Second || strings.Count(string(body), "event: page") != 1 {
+				t.Errorf("%s: after %s: %v: %.200s", name, took, err, body)
+			}
+			transport.CloseIdleConnections()
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // Only so many browsers are followed.

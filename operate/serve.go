@@ -35,7 +35,7 @@ func (o *options) serveCommand() *cobra.Command {
 	listen := f.String("listen", "127.0.0.1:0", "address to listen on; port 0 takes a free one")
 	prefix := f.String("prefix", "/", "path of the page, if a proxy passes on only that")
 	changes := f.Bool("allow-changes", false, "the page may pause and resume projections, and retry or discard parked entities")
-	user := f.String("user-header", "", "in place of a token: only requests with this header, in which a proxy names the user. The proxy must remove it from what it gets")
+	user := f.String("user-header", "", "in place of a token: only requests with this header, in which a proxy names the user. The proxy must remove it from what it gets, and others must not reach the address: they could name anybody")
 	source := sourceFlag(c)
 	return o.command(c, func(k *call) error {
 		if len(k.args) > 0 {
