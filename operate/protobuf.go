@@ -2,6 +2,7 @@ package operate
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -106,7 +109,7 @@ func (m *messages) of(p annals.Payload, guess bool) (value json.RawMessage, mess
 		return nil, ""
 	}
 	v := dynamicpb.NewMessage(d)
-	if (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.types}).Unmarshal(p.Data, v) != nil || len(v.GetUnknown()) > 0 {
+	if (proto.UnmarshalOptions{AllowPartial: true, Resolver: m.types}).Unmarshal(p.Data, v) != nil || !m.all(v) {
 		return nil, "" // another message, or a later version of it: JSON would not have all of it
 	}
 	text, err := protojson.MarshalOptions{AllowPartial: true, Resolver: m.types}.Marshal(v)
@@ -114,6 +117,16 @@ func (m *messages) of(p annals.Payload, guess bool) (value json.RawMessage, mess
 		return nil, ""
 	}
 	return compact(text), string(d.FullName())
+}
+
+// all reports whether the descriptors have every field of v and of the messages in it.
+func (m *messages) all(v protoreflect.Message) bool {
+	return protorange.Options{Resolver: m.types}.Range(v, func(at protopath.Values) error {
+		if inner, ok := at.Index(-1).Value.Interface().(protoreflect.Message); ok && len(inner.GetUnknown()) > 0 {
+			return errors.New("an unknown field")
+		}
+		return nil
+	}, nil) == nil
 }
 
 // payloadFlags are the flags of commands that show payloads.

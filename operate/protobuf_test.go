@@ -30,8 +30,10 @@ func descriptors(t testing.TB) *descriptorpb.FileDescriptorSet {
 		protodesc.ToFileDescriptorProto(timestamppb.File_google_protobuf_timestamp_proto),
 		{
 			Name: new("shop/cart_events.proto"), Package: new("shop"), Syntax: new("proto3"),
-			Options:     &descriptorpb.FileOptions{JavaPackage: new("com.example")},
-			MessageType: []*descriptorpb.DescriptorProto{{Name: new("Cart"), NestedType: []*descriptorpb.DescriptorProto{nested}}, {Name: new("Paid")}},
+			Options: &descriptorpb.FileOptions{JavaPackage: new("com.example")},
+			MessageType: []*descriptorpb.DescriptorProto{{Name: new("Cart"), NestedType: []*descriptorpb.DescriptorProto{nested}, Field: []*descriptorpb.FieldDescriptorProto{
+				{Name: new("lines"), Number: new(int32(1)), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), TypeName: new(".shop.Cart.Line_Item"), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()},
+			}}, {Name: new("Paid")}},
 		},
 		{
 			Name: new("one.proto"), Package: new("one"), Syntax: new("proto3"),
@@ -80,6 +82,8 @@ func TestMessages(t *testing.T) {
 		"class in a file of its own":      {9, "one.Line_Item", []byte{8, 7}, asProto, "one.Line_Item", `{"pieces":"7"}`},
 		"class in another outer class":    {2, "SameOuterClass$Same", nil, asProto, "Same", `{}`},
 		"unknown field":                   {2, "annals.examples.orders.Cancelled", placed, asHex, "", ""},
+		"messages in a message":           {2, "shop.Cart", []byte{10, 2, 8, 7, 10, 0}, asProto, "shop.Cart", `{"lines":[{"pieces":"7"},{}]}`},
+		"unknown field in a message":      {2, "shop.Cart", []byte{10, 2, 8, 7, 10, 2, 16, 7}, asHex, "", ""},
 		"not a message":                   {2, "annals.examples.orders.Placed", []byte{0xff}, asHex, "", `"ff"`},
 		"unknown name":                    {2, "annals.examples.orders.Shipped", nil, asHex, "", `""`},
 		"no name":                         {2, "", nil, asHex, "", `""`},
