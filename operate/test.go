@@ -150,7 +150,9 @@ func (h *history) readState() error {
 	case !ok:
 		return &failure{wrongUsage, diagnostic{"nothing", "the state is deleted", h.next("show", string(h.id))}}
 	}
-	h.number = s.Revision
+	if s.Revision != h.number {
+		return &failure{storeFails, diagnostic{"changed", "the state has changed while it was read: repeat the command", ""}}
+	}
 	h.events = []annals.Event{{ID: h.id, SeqNr: s.Revision, Time: s.Time, Payload: s.Payload, Metadata: s.Metadata}}
 	return nil
 }
