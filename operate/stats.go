@@ -125,7 +125,7 @@ func (o *options) statsCommand() *cobra.Command {
 		} else {
 			err = n.walk(s, r)
 		}
-		if err == nil || n.view.Entities > 0 {
+		if err == nil || n.view.Events+n.view.States > 0 {
 			n.end()
 		}
 		return err

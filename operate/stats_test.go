@@ -18,6 +18,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/memstore"
 )
@@ -154,6 +155,32 @@ func TestTopInterrupted(t *testing.T) {
 		broken := &cut{Store: s, after: 10, end: cancel}
 		o := runWith(ctx, config(broken), "--store", "mem:", command, "--json")
 		if v := data[ranked](t, o); o.status != 2 || v.Entities != 10 || v.Complete {
+			t.Errorf("%s: %+v", command, o)
+		}
+	}
+}
+
+// An interrupt in the first entity, which can have most of the events, shows what was read of it.
+func TestTopInterruptedWithin(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 5)
+	for _, command := range []string{"top", "stats"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		broken := &faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.Op == "replay" {
+				c.Each = func(any) error {
+					if n++; n > 3 {
+						cancel()
+					}
+					return ctx.Err()
+				}
+			}
+			return run()
+		}}
+		o := runWith(ctx, config(broken), "--store", "mem:", command, "--json")
+		if v := data[ranked](t, o); o.status != 2 || v.Events != 3 || v.Complete {
 			t.Errorf("%s: %+v", command, o)
 		}
 	}

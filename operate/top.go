@@ -189,13 +189,15 @@ func (n *ranking) walk(s annals.Store, r *reading) error {
 		events, bytes := 0, int64(0)
 		readable, err := n.contents(s, id, func(e annals.Event) { events, bytes = events+1, bytes+sizeOf(e.Payload, e.Metadata) },
 			func(st annals.State) { bytes += sizeOf(st.Payload, st.Metadata) })
+		if err == nil || events > 0 { // or what was read of it
+			n.count(id, events, bytes)
+		}
 		if err != nil {
 			return err
 		}
 		if !readable {
 			n.view.Unreadable++
 		}
-		n.count(id, events, bytes)
 	}
 	n.view.Complete = true
 	return nil
