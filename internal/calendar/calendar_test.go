@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,6 +277,51 @@ func TestCorruptChunk(t *testing.T) {
 			t.Errorf("%d chunks, and %v have not come", chunks, names)
 		}
 		p.stop()
+	})
+}
+
+// Timers that cannot be removed come again with the next look, and no others do.
+func TestRemovalFails(t *testing.T) {
+	t.Parallel()
+	inWorld(t, random.New(t), func(w *world) {
+		w.precision = time.Second
+		const n = 6_000
+		ts := make([]Timer, n)
+		for i := range ts {
+			ts[i] = Timer{annals.PersistenceID(fmt.Sprintf("T|%d", i)), "a name", time.Now()}
+		}
+		if err := w.calendar(w.store).Add(w.Context(), ts); err != nil {
+			t.Fatal(err)
+		}
+		var broken atomic.Bool
+		broken.Store(true)
+		c := w.calendar(&faulty.Store{Store: w.store, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.Writes && broken.Load() && strings.Contains(string(c.ID), ".2/") && c.ID.Type() == "annals.calendar-chunk" {
+				return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrInvalid, Err: errors.New("refused on purpose")}
+			}
+			return run()
+		}})
+		seen := map[annals.PersistenceID]int{}
+		for _, d := range []time.Duration{time.Microsecond, time.Minute} {
+			ctx, stop := context.WithTimeout(w.Context(), d)
+			err := c.Run(ctx, func(_ context.Context, ts []Timer) error {
+				for _, x := range ts {
+					seen[x.ID]++
+				}
+				return nil
+			})
+			if stop(); err != nil {
+				t.Error(err)
+			}
+			again := 0
+			for _, times := range seen {
+				again += times - 1
+			}
+			if len(seen) != n || !broken.Load() && again == 0 || broken.Load() && again > 0 || again > n/10 {
+				t.Errorf("%d timers came, %d of them again", len(seen), again)
+			}
+			broken.Store(false)
+		}
 	})
 }
 

@@ -174,6 +174,7 @@ func each[T any](some []T, do func(i int, x *T) error) error {
 
 // flush hands over the timers that were read, or puts them into other slots, and then removes them from where they were read.
 func (r *runner) flush(ctx context.Context) error {
+	defer func() { r.due, r.later, r.cuts = r.due[:0], r.later[:0], r.cuts[:0] }() // what fails is read again by the next look
 	slices.SortStableFunc(r.due, func(a, b Timer) int { return a.Due.Compare(b.Due) })
 	for ts := range slices.Chunk(r.due, batch) {
 		if err := r.hand(ctx, ts); err != nil {
@@ -185,13 +186,11 @@ func (r *runner) flush(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
 	for some := range slices.Chunk(r.cuts, together) {
-		if err := each(some, func(_ int, t *cut) error { return retried(ctx, func() error { return t.remove(ctx, r.c.store) }) }); err != nil {
-			return err
-		}
+		err = errors.Join(err, each(some, func(_ int, t *cut) error { return retried(ctx, func() error { return t.remove(ctx, r.c.store) }) }))
 	}
-	r.due, r.later, r.cuts = r.due[:0], r.later[:0], r.cuts[:0]
-	return nil
+	return err
 }
 
 // hand hands over timers until fire returns nil.
