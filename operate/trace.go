@@ -262,7 +262,7 @@ func (t *tracing) add(e annals.Event, what string, step *processStep, parent *tr
 		t.nodes[e.WriteID.String()] = n
 	}
 	if step != nil {
-		t.step, n.Handles = n, step.Cause.String()
+		t.step, n.Handles = n, step.handles()
 		if err := t.addStep(e, n, step); err != nil {
 			return err
 		}

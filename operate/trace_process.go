@@ -27,7 +27,8 @@ type processStep struct {
 		Name string `json:"name"`
 		Due  int64  `json:"due"` // in microseconds since 1970
 	} `json:"timers"`
-	Waits *struct{} `json:"waits"`
+	Waits *struct{}  `json:"waits"`
+	Sent  []struct{} `json:"sent"` // commands that were executed beside one that failed; then there is no cause
 }
 
 // processCause is the input that a step handles: an event, an answer to a command, or a timer.
@@ -70,6 +71,18 @@ func (s *processStep) causes(id annals.PersistenceID) (all []string) {
 	return all
 }
 
+// handles says which input s handles.
+func (s *processStep) handles() string {
+	text := s.Cause.String()
+	switch {
+	case len(s.Sent) > 0:
+		return "no input, and notes as executed: " + count(len(s.Sent), "command")
+	case s.Waits != nil:
+		text += ", which waits"
+	}
+	return text
+}
+
 func (c processCause) String() (text string) {
 	switch {
 	case c.Timer != "":
@@ -90,9 +103,6 @@ func timerName(id annals.PersistenceID, timer string) string { return string(id)
 
 // addStep adds the commands and timers of a step below its node.
 func (t *tracing) addStep(e annals.Event, n *traceNode, s *processStep) error {
-	if s.Waits != nil {
-		n.Handles += ", which waits"
-	}
 	for _, timer := range s.Timers {
 		t.put(&traceNode{What: "timer", Timer: &timerView{timer.Name, at(time.UnixMicro(timer.Due))}}, n, timerName(e.ID, timer.Name))
 	}

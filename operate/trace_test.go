@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -146,6 +147,52 @@ func TestTraceKeys(t *testing.T) {
 	got := traced(t, config(s), "Meter|a/2")
 	if got = strings.Replace(got, "Meter|sum  2  TIME  added {\"n\":12}", "Meter|sum  3  TIME  added {\"n\":12}", 1); got != want { // both instances send at the same time
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// An answer that waits is in the tree. What was executed beside a command that fails is noted in an event without a cause.
+func TestTraceFailures(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 1)
+	sums := process.NewTarget("sums", codec.JSON[int]("add"))
+	broken := true
+	p := process.Process[struct{}, struct{}]{Type: "Summing"}
+	p.React = func(_ struct{}, in process.Input) (step process.Step[struct{}], err error) {
+		if _, ok := in.Value.(process.Answer); ok {
+			if step.End = true; broken {
+				err = errors.New("on purpose")
+			}
+			return step, err
+		}
+		step.Commands = append(step.Commands, sums.Ask("good", 1), sums.Tell("bad", 2))
+		return step, nil
+	}
+	from := process.From(projection.Source[added]{Store: s, Type: "Meter", Codec: meter.Events}, func(projection.Envelope[added]) string { return "s" })
+	to := process.To(sums, func(_ context.Context, _, recipient string, _ int) (int, error) {
+		if broken && recipient == "bad" {
+			return 0, &annals.Error{Op: "ask", Kind: annals.ErrUnavailable}
+		}
+		return 0, nil
+	})
+	settled(t, s, p, []process.Source{from}, []process.Recipients{to})
+	broken = false
+	if err := projection.NewControl(s, "Summing/steps").Retry(t.Context(), "Summing|s"); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, s, p, []process.Source{from}, []process.Recipients{to})
+	want := `Meter|a  1  TIME  added {"n":1}
+  Summing|s  1  TIME  handles event 1 of Meter|a
+    command Summing|s/1/1 to good of sums: add 1
+      Summing|s  2  TIME  handles the answer to command 1/1, which waits
+        Summing|s  4  TIME  handles the answer to command 1/1, which had waited since number 2
+    command Summing|s/1/2 to bad of sums: add 2
+`
+	if got := traced(t, config(s), "Meter|a/1"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := traced(t, config(s), "Summing|s/3"), "Summing|s  3  TIME  handles no input, and notes as executed: 1 command\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
