@@ -68,7 +68,7 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 	})
 	r.results.set(left, err != nil)
 	if err != nil {
-		err = errors.Join(err, r.note(ctx, left, &bad, &done))
+		err = errors.Join(err, r.note(ctx, es, &bad, &done))
 	}
 	if err != nil && ctx.Err() == nil && len(es) > 1 {
 		for _, e := range left {
