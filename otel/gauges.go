@@ -3,8 +3,10 @@ package annalsotel
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/projection"
@@ -31,7 +33,7 @@ func (t *Telemetry) Runtime(name string, r interface{ Stats() entity.Stats }) (m
 
 // Projection measures how far a projection is behind, and who handles it, whenever metrics are collected: lag in events and seconds, parked entities, ranges by
 // their state. name is that of the projection. Each collection is a projection.Health.Status, which reads the store: so do this in one process, or in few, and collect every 15
-// seconds or less often. A store that cannot be read is an error of the collection, and nothing is measured.
+// seconds or less often. When the store cannot be read within 5 seconds these gauges have no value; the collection does not fail, because a reader exports no metric at all then.
 func (t *Telemetry) Projection(name string, h *projection.Health) (metric.Registration, error) {
 	lag, err1 := t.meter.Int64ObservableGauge("annals.projection.lag", metric.WithUnit("{event}"), metric.WithDescription("Events that are not handled. No more than about 10,000 are counted."))
 	lagTime, err2 := t.meter.Float64ObservableGauge("annals.projection.lag.time", metric.WithUnit("s"), metric.WithDescription("Age of the oldest event that is not handled."))
@@ -42,9 +44,11 @@ func (t *Telemetry) Projection(name string, h *projection.Health) (metric.Regist
 	}
 	as := metric.WithAttributes(attrProjection.String(name))
 	return t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(trace.ContextWithSpanContext(ctx, untraced), longestStatus)
+		defer cancel()
 		s, err := h.Status(ctx)
 		if err != nil {
-			return err
+			return nil //nolint:nilerr // see above
 		}
 		o.ObserveInt64(lag, int64(s.Lag), as)
 		o.ObserveFloat64(lagTime, s.LagTime.Seconds(), as)
@@ -59,6 +63,12 @@ func (t *Telemetry) Projection(name string, h *projection.Health) (metric.Regist
 		return nil
 	}, lag, lagTime, parked, ranges)
 }
+
+// longestStatus is how long a collection waits for a store: the default of a reader for all of a collection is 30 seconds.
+const longestStatus = 5 * time.Second
+
+// untraced is a span that is not sampled, in which none are made.
+var untraced = trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}})
 
 func stateOf(s projection.Status, r projection.RangeStatus) string {
 	switch {

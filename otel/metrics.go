@@ -93,9 +93,14 @@ func measuresOf(set attribute.Set) measures {
 	return measures{[]metric.RecordOption{o}, []metric.AddOption{o}}
 }
 
+// and returns the attributes of k and further ones.
+func (k *kind) and(more ...attribute.KeyValue) attribute.Set {
+	return attribute.NewSet(append(k.set.ToSlice(), more...)...)
+}
+
 // with returns the measures of k with further attributes.
 func (k *kind) with(more ...attribute.KeyValue) measures {
-	return measuresOf(attribute.NewSet(append(k.set.ToSlice(), more...)...))
+	return measuresOf(k.and(more...))
 }
 
 func (t *Telemetry) measure(ctx context.Context, k *kind, c annals.Call, r annals.Result) {

@@ -41,7 +41,7 @@ type publisher[M interface{ Context() context.Context }] struct {
 	headers func(m M) map[string]string
 }
 
-func (p *publisher[M]) Publish(topic string, messages ...M) error {
+func (p *publisher[M]) Publish(topic string, messages ...M) (err error) {
 	if len(messages) == 0 {
 		return p.Publisher.Publish(topic, messages...)
 	}
@@ -50,21 +50,25 @@ func (p *publisher[M]) Publish(topic string, messages ...M) error {
 	}
 	ctx, span := p.begin(topic, static, messages)
 	began := time.Now()
-	err := p.Publisher.Publish(topic, messages...)
-	took := time.Since(began)
-	if err != nil {
-		static = append(static, errorType(err))
-		if span != nil {
-			span.SetStatus(codes.Error, errorType(err).Value.AsString())
-			span.SetAttributes(errorType(err))
+	err = annals.ErrPanic // unless the publisher returns
+	defer func() {
+		took := time.Since(began)
+		if err != nil {
+			kind := errorType(err)
+			static = append(static, kind)
+			if span != nil {
+				span.SetStatus(codes.Error, kind.Value.AsString())
+				span.SetAttributes(kind)
+			}
 		}
-	}
-	if span != nil {
-		span.End()
-	}
-	as := metric.WithAttributes(static...)
-	p.t.sendTime.Record(ctx, took.Seconds(), as)
-	p.t.sent.Add(ctx, int64(len(messages)), as)
+		if span != nil {
+			span.End()
+		}
+		as := metric.WithAttributes(static...)
+		p.t.sendTime.Record(ctx, took.Seconds(), as)
+		p.t.sent.Add(ctx, int64(len(messages)), as)
+	}()
+	err = p.Publisher.Publish(topic, messages...)
 	return err
 }
 

@@ -19,12 +19,13 @@ const mostLinks = 128
 // spans reports whether c has a span from its start. A span within one that is not sampled is not made: it would not be sampled either, as long as
 // the sampler looks at parents.
 func (k *kind) spans(ctx context.Context, c annals.Call) bool {
+	if k.part == ofProjection {
+		return k.op == "handle" && c.Events > 0
+	}
 	outer := trace.SpanContextFromContext(ctx)
 	switch {
 	case k.poll, outer.IsValid() && !outer.IsSampled():
 		return false // see end
-	case k.part == ofProjection:
-		return k.op == "handle" && c.Events > 0
 	case k.own:
 		return outer.IsValid() // a projection or a lease looks after itself
 	}
@@ -110,20 +111,17 @@ func (t *Telemetry) linksOf(events []annals.Event) (links []trace.Link) {
 
 // end ends the span of a call, or makes the one of a query that has found something.
 func (t *Telemetry) end(ctx context.Context, k *kind, r annals.Result) {
-	outer := trace.SpanContextFromContext(ctx)
-	if outer.IsValid() && !outer.IsSampled() {
-		return
-	}
-	b, _ := ctx.Value(begunKey{}).(begun)
-	span := b.span
+	span := trace.SpanFromContext(ctx)
 	if k.poll {
-		failed := r.Err != nil && ctx.Err() == nil
-		if r.Events == 0 && r.Bytes == 0 && !failed {
+		outer, failed := span.SpanContext(), r.Err != nil && ctx.Err() == nil
+		if outer.IsValid() && !outer.IsSampled() || r.Events == 0 && r.Bytes == 0 && !failed {
 			return
 		}
 		options := append(slices.Clip(k.start), trace.WithTimestamp(time.Now().Add(-r.Duration)))
 		_, span = t.tracer.Start(ctx, k.name, options...)
-	} else if span == nil || b.kind.key != k.key {
+	} else if !span.IsRecording() {
+		return
+	} else if b, _ := ctx.Value(begunKey{}).(begun); b.span != span || b.kind.key != k.key {
 		return // of another call, around this one
 	}
 	defer span.End()

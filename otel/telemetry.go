@@ -42,14 +42,15 @@ type Options struct {
 	Headers func(metadata annals.Payload) map[string]string
 }
 
-// Telemetry is an annals.Observer. One may be given to all stores, hosts and projections of a program. Its methods may be called from many goroutines at once.
+// Telemetry is an annals.Observer. One may be given to all stores, hosts and projections of a program. Its methods may be called from many goroutines at once. A
+// type that embeds it makes the promise of AlwaysReturns too.
 type Telemetry struct {
 	o      Options
 	tracer trace.Tracer // nil: no spans
 	meter  metric.Meter
 	instruments
-	known   sync.Map // *kind by kindKey
-	kinds   atomic.Int64
+	known   sync.Map                 // *kind by kindKey
+	kinds   [3]atomic.Int64          // by part
 	recent  [16]atomic.Pointer[kind] // some of known, which are found without a hash
 	failure sync.Once
 }
@@ -133,8 +134,8 @@ type kind struct {
 // kindKey names a kind.
 type kindKey struct{ store, op, entities string }
 
-// mostKinds bounds how many kinds are kept. The types of entities may come from outside the program.
-const mostKinds = 2000
+// mostKinds bounds how many kinds of each part are kept. The types of entities may come from outside the program: further ones are "_OTHER" in metrics.
+const mostKinds = 1000
 
 func (t *Telemetry) kind(c annals.Call) *kind {
 	key := kindKey{c.Store, c.Op, ""}
@@ -150,8 +151,12 @@ func (t *Telemetry) kind(c annals.Call) *kind {
 		return k.(*kind)
 	}
 	k := newKind(key)
-	if t.kinds.Add(1) <= mostKinds {
+	switch {
+	case t.kinds[k.part].Add(1) <= mostKinds:
 		t.known.Store(key, k)
+	case k.part == ofHost:
+		k.set = k.and(attrEntityType.String("_OTHER"))
+		k.measure = measuresOf(k.set)
 	}
 	return k
 }
@@ -216,6 +221,9 @@ func newKind(key kindKey) *kind {
 	}
 	k.name = name
 	k.start = []trace.SpanStartOption{trace.WithSpanKind(spanKind), trace.WithAttributes(static...)}
+	if follows {
+		k.start = append(k.start, trace.WithNewRoot()) // the context of Run may have a span, which would never end
+	}
 	k.set = attribute.NewSet(measured...)
 	k.measure = measuresOf(k.set)
 	return k
@@ -250,9 +258,10 @@ var kindsOfErrors = []struct {
 	name string
 }{
 	{annals.ErrInvalid, "invalid"}, {annals.ErrConflict, "conflict"}, {annals.ErrConstraint, "constraint"}, {annals.ErrUnknown, "unknown"},
+	{context.Canceled, "canceled"}, // by the caller, so the store may be available
 	{annals.ErrUnavailable, "unavailable"}, {annals.ErrUnsupported, "unsupported"}, {annals.ErrTruncated, "truncated"}, {annals.ErrTooLarge, "too_large"},
 	{annals.ErrCorrupt, "corrupt"}, {annals.ErrFenced, "fenced"}, {annals.ErrPanic, "panic"}, {annals.ErrClosed, "closed"}, {annals.ErrOverloaded, "overloaded"},
-	{context.Canceled, "canceled"}, {context.DeadlineExceeded, "timeout"},
+	{context.DeadlineExceeded, "timeout"},
 }
 
 // errorType is the error.type of err.

@@ -310,7 +310,14 @@ func TestManyTypes(t *testing.T) {
 	if n := len(w.collect()["db.client.operation.duration"].Data.(metricdata.Histogram[float64]).DataPoints); n > 10 {
 		t.Errorf("%d time series of types that somebody asked for", n)
 	}
-	if n := len(w.spans.Ended()); n < 5000 {
+	for i := range 2000 {
+		c := annals.Call{Op: "load", Store: "entity", ID: annals.NewPersistenceID(fmt.Sprint("T", i), "1")}
+		w.telemetry.End(w.telemetry.Start(t.Context(), c), c, annals.Result{})
+	}
+	if n := len(w.collect()["annals.host.operation.duration"].Data.(metricdata.Histogram[float64]).DataPoints); n != 1001 {
+		t.Errorf("%d time series of types of a host, want 1000 and that of the other ones", n)
+	}
+	if n := len(w.spans.Ended()); n < 7000 {
 		t.Errorf("%d spans", n)
 	}
 }
