@@ -76,6 +76,9 @@ type Recipients struct {
 //   - an *annals.Error, the error of a context, any error after ctx has ended, or a panic: a failure. The command is sent again, with the same key;
 //   - another error: a rejection. It is an answer as a reply is.
 //
+// A reply that React cannot handle is stored with the instance until it can: as JSON, whatever codec t has, and so not sealed. Where it must not be stored, give R a
+// MarshalJSON that returns an error: the command is sent again then.
+//
 // AskOnce of an aggregate.Repository is such a send. One that calls another service returns an annals.Error, of kind ErrUnavailable, when
 // the service gives no answer. send is called from many goroutines at once; its ctx ends after Options.SendTimeout.
 func To[C, R any](t *Target[C], send func(ctx context.Context, key, recipient string, c C) (R, error)) Recipients {

@@ -20,7 +20,8 @@ import (
 // job is one thing that a step says is to be done.
 type job struct {
 	projection.Envelope[*step]
-	command int // its place; -1: the input that waits is handled
+	command int                     // its place; -1: the input that waits is handled
+	noted   func() ([]place, error) // reads the instance, once for all jobs
 }
 
 // carryOut carries out steps: it sets their timers, and sends their commands, to several recipients at the same time. A step that has failed
@@ -31,18 +32,24 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 		return err
 	}
 	var timers []calendar.Timer
-	q := queues[job]{}
+	q, noted := queues[job]{}, map[annals.PersistenceID]func() ([]place, error){}
 	for _, e := range left {
+		if noted[e.ID] == nil {
+			noted[e.ID] = sync.OnceValues(func() ([]place, error) {
+				n, _, err := r.instances.Load(ctx, e.ID.EntityID())
+				return n.Sent, err
+			})
+		}
 		switch s := e.Value; {
 		case s == nil:
 		case s.Waits != nil:
-			q.add(string(e.ID), job{e, -1})
+			q.add(string(e.ID), job{Envelope: e, command: -1})
 		default:
 			for _, t := range r.results.unset(e) {
 				timers = append(timers, calendar.Timer{ID: e.ID, Name: t.Name, Due: time.UnixMicro(t.Due).UTC()})
 			}
 			for i, c := range s.Commands {
-				q.add(quote.Text(c.Target)+" "+c.Recipient, job{e, i})
+				q.add(quote.Text(c.Target)+" "+c.Recipient, job{e, i, noted[e.ID]})
 			}
 		}
 	}
@@ -138,7 +145,7 @@ func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
 		return err
 	}
 	if !j.Rebuilding && (j.Time.IsZero() || time.Since(j.Time) > recognised) {
-		if n, _, err := r.instances.Load(ctx, id); err != nil || slices.Contains(n.Sent, j.place()) {
+		if noted, err := j.noted(); err != nil || slices.Contains(noted, j.place()) {
 			return err
 		}
 	}

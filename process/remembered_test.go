@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -17,10 +18,20 @@ import (
 	"github.com/annals-go/annals/projection"
 )
 
-// reply is one that JSON stores as it is, unless Lost is set.
+// reply is one that JSON stores as it is, unless Lost or Secret is set.
 type reply struct {
-	Text string
-	Lost chan struct{} `json:"-"`
+	Text   string
+	Lost   chan struct{} `json:"-"`
+	Secret bool          `json:"-"`
+}
+
+// MarshalJSON is json.Marshaler.
+func (r reply) MarshalJSON() ([]byte, error) {
+	if r.Secret {
+		return nil, errors.New("it must not be stored")
+	}
+	type plain reply
+	return json.Marshal(plain(r))
 }
 
 // An answer that React cannot handle is stored, so that the command is not sent again: the recipient may not know its key any more. A reply that
@@ -36,6 +47,7 @@ func TestAnswerWaits(t *testing.T) {
 		"reply":     {reply: reply{Text: "hello"}, want: "answered hello <nil> x"},
 		"no reply":  {want: "answered  <nil> x"},
 		"no codec":  {reply: reply{Text: "hello", Lost: make(chan struct{})}, again: true, want: "answered hello <nil> x"},
+		"secret":    {reply: reply{Text: "hello", Secret: true}, again: true, want: "answered hello <nil> x"},
 		"rejection": {err: errRejected, again: true, want: "answered  the box rejects it x"},
 	} {
 		t.Run(name, func(t *testing.T) {
