@@ -187,7 +187,7 @@ func TestPageIsHarmless(t *testing.T) {
 			check("act", v.send("POST", "act", form))
 		}
 	}
-	long := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: strings.Repeat("<i data-evil>", 100), Data: []byte(`{"n":"` + strings.Repeat("<i data-evil>", 4<<20/13) + `"}`)}
+	long := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: strings.Repeat("<i data-evil>", 100), Data: []byte(`{"n":"` + strings.Repeat("<i data-evil>", 9<<17/13) + `"}`)}
 	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "Other|long", Events: []annals.NewEvent{{Payload: long}, {Payload: long, Metadata: long}}}); err != nil {
 		t.Fatal(err)
 	}
