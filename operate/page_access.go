@@ -85,7 +85,7 @@ func (p *page) cookie() (name, value string) {
 
 // known reports whether r has the token, or the cookie of those who had it.
 func (p *page) known(r *http.Request) bool {
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+	if token, ok := bearer(r); ok {
 		return same(token, p.o.Token)
 	}
 	name, value := p.cookie()
@@ -95,6 +95,11 @@ func (p *page) known(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// bearer is the token in the header of r, if there is one.
+func bearer(r *http.Request) (token string, ok bool) {
+	return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
 // same compares secrets in a time that tells nothing of them.
@@ -159,8 +164,8 @@ func (p *page) form(w http.ResponseWriter, r *http.Request) string {
 
 // fromForm reports whether r was sent by a form of the page in the same browser. What has the token in a header is no form of another site.
 func (p *page) fromForm(r *http.Request) bool {
-	if p.o.Token != "" && r.Header.Get("Authorization") != "" {
-		return p.known(r)
+	if token, ok := bearer(r); ok && p.o.Token != "" {
+		return same(token, p.o.Token)
 	}
 	c, err := r.Cookie(formCookie)
 	return err == nil && len(c.Value) >= shortestToken && same(c.Value, r.PostFormValue("form"))

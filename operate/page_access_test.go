@@ -60,6 +60,7 @@ func TestPageRights(t *testing.T) {
 		"a wrong token":                {o: operate.PageOptions{Token: token, Allow: everybody}, as: func(v *visitor) { v.header.Set("Authorization", "Bearer x") }},
 		"a wrong cookie":               {o: operate.PageOptions{Token: token, Allow: everybody}, as: func(v *visitor) { login(v); v.cookies[tokenCookie(v)] = token }},
 		"the token, read-only":         {o: operate.PageOptions{Token: token}, as: login, reads: true, form: "right"},
+		"the token, no form":           {o: operate.PageOptions{Token: token, Allow: everybody}, as: func(v *visitor) { login(v); v.header.Set("Authorization", "Basic x") }, reads: true},
 		"the token, not allowed":       {o: operate.PageOptions{Token: token, Allow: nobody}, as: login},
 		"allowed to look":              {o: operate.PageOptions{Allow: readers}, reads: true, form: "right"},
 		"allowed, no form":             {o: operate.PageOptions{Allow: everybody}, reads: true},

@@ -218,7 +218,7 @@ func TestPageHides(t *testing.T) {
 	shows := func(w *httptest.ResponseRecorder) bool {
 		return strings.Contains(w.Body.String(), "987654") || strings.Contains(w.Body.String(), "3938373635")
 	}
-	for _, path := range []string{"entity?id=Meter%7Ca", "entity?id=Meter%7Ca&at=3", "entity?id=Meter%7Ca&at=3&raw=1", "tail", "projection?name=sums"} {
+	for _, path := range []string{"entity?id=Meter%7Ca", "entity?id=Meter%7Ca&at=3", "entity?id=Meter%7Ca&at=3&raw=1", "tail", "projection?name=sums", "trace?correlation=Meter%7Ca/3"} {
 		c := config(s)
 		if w := visit(t, s, c, operate.PageOptions{}).get(path); w.Code != 200 || !shows(w) {
 			t.Errorf("%s does not show it: %d", path, w.Code)
