@@ -144,7 +144,7 @@ func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert fu
 // which unique returns true.
 func (s *backend) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
 	if !m.single() {
-		times, err := s.insert(ctx, q, []*commit{m})
+		times, err := s.insert(ctx, q, []*commit{m}, true)
 		at, won = times[m.id]
 		return at, won, err
 	}

@@ -48,6 +48,9 @@ func Groups(write func(n int)) (add func(id annals.PersistenceID)) {
 	return func(id annals.PersistenceID) { g.add(&commit{id: id}) }
 }
 
+// Rejoined waits for the callers of a group that was answered.
+func Rejoined(answered int) { new(groups).rejoined(answered) }
+
 // AppendGroup writes commits in one statement, and returns the answer to the first one.
 func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annals.Receipt, error) {
 	group := make([]*commit, len(commits))

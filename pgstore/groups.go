@@ -24,6 +24,7 @@ const (
 	maxGroupBytes    = 8 << 20               // of payloads in one statement; a single commit may have more
 	groupLockTimeout = 200 * time.Millisecond
 	rejoinYields     = 100              // without a further commit of the callers that were just answered, about 20 µs: the next group is sent
+	rejoinTime       = time.Millisecond // so does this time: where other goroutines keep the processors busy, a yield can take 100 ms
 	racesLast        = 10 * time.Second // after another process has taken a number of a group, commits are written by appendRaced
 	alone            = 8                // commits of a failed group that are attempted at once
 )
@@ -42,14 +43,14 @@ type groups struct {
 	racedAt time.Time // when another process has taken a number of a group
 }
 
-// busy reports whether commits have to wait for a running statement. more are those that are not in waiting yet.
-func (g *groups) busy(more int) bool {
+// busy reports whether commits have to wait for a running statement.
+func (g *groups) busy() bool {
 	switch {
 	case g.running == 0:
 		return false
 	case g.running == maxGroups:
 		return true
-	case time.Since(g.started) >= blockedAfter || len(g.waiting)+more >= manyCommits:
+	case time.Since(g.started) >= blockedAfter || len(g.waiting) >= manyCommits:
 		return false
 	}
 	return g.running >= usualGroups || g.writing >= fewCommits
@@ -60,7 +61,7 @@ func (g *groups) busy(more int) bool {
 func (g *groups) serveOwn() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) > 0 || g.busy(1) {
+	if len(g.waiting) > 0 || g.busy() {
 		return false
 	}
 	g.running, g.writing, g.started = g.running+1, g.writing+1, time.Now()
@@ -89,11 +90,18 @@ func (g *groups) add(m *commit) {
 // serve has the commits written that wait, or looks again when the statement that was sent last has become one that is blocked. It is called
 // with the lock.
 func (g *groups) serve() {
-	switch {
-	case !g.busy(0):
+	if len(g.waiting) > 0 && !g.busy() {
 		g.running++
 		go g.run(0)
-	case !g.watched && g.running < maxGroups:
+	} else {
+		g.watch()
+	}
+}
+
+// watch has serve called when the statement that was sent last is regarded as blocked, for the commits that wait then. Where there are as many
+// statements as may be, the end of one has them written. It is called with the lock.
+func (g *groups) watch() {
+	if len(g.waiting) > 0 && !g.watched && g.running < maxGroups {
 		g.watched = true
 		time.AfterFunc(time.Until(g.started.Add(blockedAfter)), g.relieve)
 	}
@@ -102,9 +110,8 @@ func (g *groups) serve() {
 func (g *groups) relieve() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.watched = false; len(g.waiting) > 0 {
-		g.serve()
-	}
+	g.watched = false
+	g.serve()
 }
 
 // leave removes m. It returns false when m is being written already.
@@ -136,13 +143,13 @@ func (g *groups) rejoined(answered int) {
 	if answered < fewCommits {
 		return
 	}
-	for n, idle := 0, 0; n < answered && idle < rejoinYields; idle++ {
+	for n, idle, since := 0, 0, time.Now(); n < answered && idle < rejoinYields && time.Since(since) < rejoinTime; idle++ {
 		runtime.Gosched()
 		g.mu.Lock()
 		now := len(g.waiting)
 		g.mu.Unlock()
 		if now > n {
-			n, idle = now, 0
+			n, idle, since = now, 0, time.Now()
 		}
 	}
 }
@@ -161,13 +168,14 @@ func (g *groups) race() {
 	g.racedAt = time.Now()
 }
 
-// take ends a statement with so many commits and removes the next group, sorted by id: the oldest commits, one of each entity, because only one commit of an entity can win.
-// The others wait for the next group.
+// take ends a statement with so many commits and removes the next group, sorted by id: the oldest commits, one of each entity, because only one
+// commit of an entity can win. The others wait for the next group.
 func (g *groups) take(written int) []*commit {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running, g.writing = g.running-1, g.writing-written
-	if len(g.waiting) == 0 || g.busy(0) {
+	defer g.watch()
+	if len(g.waiting) == 0 || g.busy() {
 		return nil
 	}
 	g.running, g.started = g.running+1, time.Now()
@@ -193,10 +201,11 @@ func (s *backend) writeGroup(group []*commit) {
 		go s.resolve(group[0])
 		return
 	}
-	times, err := s.insertGroup(group)
-	if unique(err) && !s.groups.raced() { // nothing was written
+	raced := s.groups.raced()
+	times, err := s.insertGroup(group, raced)
+	if unique(err) && !raced { // nothing was written
 		s.groups.race()
-		times, err = s.insertGroup(group)
+		times, err = s.insertGroup(group, true)
 	}
 	if len(times) > 0 {
 		s.wrote(watchers.SignalOf(slices.Collect(maps.Keys(times))...))
@@ -216,11 +225,11 @@ func (s *backend) writeGroup(group []*commit) {
 }
 
 // insertGroup is insert over a connection for groups.
-func (s *backend) insertGroup(group []*commit) (times map[annals.PersistenceID]time.Time, err error) {
+func (s *backend) insertGroup(group []*commit, raced bool) (times map[annals.PersistenceID]time.Time, err error) {
 	ctx, cancel := s.writeContext()
 	defer cancel()
 	err = s.group.attempt(ctx, func(ctx context.Context, q querier) (err error) {
-		times, err = s.insert(ctx, q, group)
+		times, err = s.insert(ctx, q, group, raced)
 		return err
 	})
 	if err != nil {

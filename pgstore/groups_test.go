@@ -1,12 +1,17 @@
 package pgstore_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -33,18 +38,25 @@ func TestBlockedGroups(t *testing.T) {
 			return slices.Clone(sizes)
 		}
 		for _, want := range []struct {
+			ends                int // statements that end before
 			commits, statements int
 			after               time.Duration
 			later               int
 		}{
-			{1, 1, 0, 1},
-			{1, 2, 0, 2},
-			{30, 2, 30 * time.Millisecond, 3},
-			{30, 3, 30 * time.Millisecond, 4},
-			{30, 4, time.Second, 4},
+			{0, 1, 1, 0, 1},
+			{0, 1, 2, 0, 2},
+			{0, 30, 2, 30 * time.Millisecond, 3}, // without the second commits of entities
+			{0, 0, 3, 30 * time.Millisecond, 4},  // with them
+			{0, 30, 4, time.Second, 4},
+			{1, 1, 5, 0, 5},
+			{1, 0, 5, 30 * time.Millisecond, 6},
 		} {
+			for range want.ends {
+				unblocked <- struct{}{}
+				synctest.Wait()
+			}
 			for range want.commits {
-				add(annals.PersistenceID(fmt.Sprint("T|", added)))
+				add(annals.PersistenceID(fmt.Sprint("T|", added%25)))
 				added++
 			}
 			synctest.Wait()
@@ -66,6 +78,34 @@ func TestBlockedGroups(t *testing.T) {
 			t.Errorf("the groups %v are %d commits too few", written(), added)
 		}
 	})
+}
+
+// Where other goroutines keep the processors busy, a yield takes long. So groups do not yield often then.
+func TestBusyProcessors(t *testing.T) {
+	t.Parallel()
+	var busy sync.WaitGroup
+	var ended atomic.Bool
+	var turns, begun atomic.Int64
+	others := 2 * runtime.GOMAXPROCS(0)
+	for range others {
+		busy.Go(func() {
+			for begun.Add(1); !ended.Load(); turns.Add(1) {
+				for from := time.Now(); time.Since(from) < time.Millisecond; {
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	for begun.Load() < int64(others) {
+		runtime.Gosched()
+	}
+	before := turns.Load()
+	pgstore.Rejoined(256)
+	if n := (turns.Load() - before) / int64(others); n > 30 {
+		t.Errorf("other goroutines had %d turns each", n)
+	}
+	ended.Store(true)
+	busy.Wait()
 }
 
 // Another process takes the number of one commit of a group, after the statement has read the last numbers. The other commits are written
@@ -92,4 +132,36 @@ CREATE TRIGGER race BEFORE INSERT ON event_journal FOR EACH ROW EXECUTE FUNCTION
 	if n := count(t, url, "SELECT count(DISTINCT xmin::text) FROM event_journal"); n != 1 {
 		t.Errorf("%d transactions have written them, want one", n)
 	}
+}
+
+// Another writer takes the number of the event of a state while the write waits for it.
+func TestRacedStateWithEvent(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	put := make(chan error, 1)
+	err = s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+		if _, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}}); err != nil {
+			return err
+		}
+		go func() {
+			_, err := s.States().Put(t.Context(), annals.StateWrite{ID: "T|1", Payload: text("s"), Event: &annals.NewEvent{Payload: text("e")}})
+			put <- err
+		}()
+		for waits := false; !waits; {
+			if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))`, tx.Conn().PgConn().PID()).Scan(&waits); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, <-put, annals.ErrInvalid) // every write of the entity must carry an event
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
-// are of different entities, sorted by id.
-func (s *backend) insert(ctx context.Context, q querier, commits []*commit) (map[annals.PersistenceID]time.Time, error) {
+// are of different entities, sorted by id. When another process takes a number meanwhile, the statement fails unless raced is true.
+func (s *backend) insert(ctx context.Context, q querier, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
 	a := arraysOf(commits)
 	if slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() }) {
 		return inserted(ctx, q, s.sql.appendAll, a.all())
 	}
 	sql := s.sql.appendEach
-	if s.groups.raced() {
+	if raced {
 		sql = s.sql.appendRaced
 	}
 	return inserted(ctx, q, sql, a.each())

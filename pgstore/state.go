@@ -127,7 +127,7 @@ func (p *statePut) write(ctx context.Context, q querier) (at time.Time, ok bool,
 func (s *backend) complete(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
 	if p.Event != nil {
 		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.WriteID})
-		times, err := s.insert(ctx, tx, []*commit{m})
+		times, err := s.insert(ctx, tx, []*commit{m}, true)
 		won := len(times) > 0
 		if err == nil && !won {
 			_, won, err = s.insertDeleted(ctx, tx, m)
