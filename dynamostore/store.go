@@ -41,7 +41,8 @@ type Options struct {
 	// they are accepted in tables that a plugin or library may have left so, and annals.Result.Unused and Check report them.
 	Strict bool
 	// Lean sends the requests for items without the layers of the SDK, which take much of the processor time of an append. It has no effect where the
-	// client is not a *dynamodb.Client, or has middleware, interceptors, metrics, traces, logs or compressed answers, which need these layers.
+	// client is not a *dynamodb.Client, or has middleware, interceptors, metrics, traces, logs, compressed answers, or resolvers of endpoints or
+	// signatures of its own, which need these layers, nor in AWS Lambda.
 	Lean     bool
 	Observer annals.Observer
 }

@@ -5,6 +5,7 @@ package lean
 
 import (
 	"context"
+	"os"
 	"reflect"
 	"sync/atomic"
 
@@ -26,8 +27,9 @@ type Client struct {
 	skew    atomic.Int64 // how much later the clock of the service is than that of this machine, as a time.Duration
 }
 
-// New returns a Client for c, with options like those of a call. It is nil where c does more with a request than a Client does: middleware, interceptors, metrics, traces, logs, compressed
-// answers, endpoints that it looks up, and requests without a signature.
+// New returns a Client for c, with options like those of a call. It is nil where c does more with a request than a Client does: middleware,
+// interceptors, metrics, traces, logs, compressed answers, endpoints and signatures that the program chooses for each request, requests without a
+// signature, and the ids of invocations in AWS Lambda.
 func New(c *dynamodb.Client, options ...func(*dynamodb.Options)) *Client {
 	o := c.Options()
 	for _, set := range options {
@@ -36,7 +38,10 @@ func New(c *dynamodb.Client, options ...func(*dynamodb.Options)) *Client {
 	_, unmetered := o.MeterProvider.(metrics.NopMeterProvider)
 	_, untraced := o.TracerProvider.(*tracing.NopTracerProvider)
 	old := o.EndpointResolver != nil //nolint:staticcheck // programs may have one
-	if !unmetered || !untraced || len(o.APIOptions) > 0 || intercepts(o.Interceptors) || o.ClientLogMode != 0 || o.EnableAcceptEncodingGzip ||
+	usual := dynamodb.New(dynamodb.Options{}).Options()
+	chooses := reflect.TypeOf(o.EndpointResolverV2) != reflect.TypeOf(usual.EndpointResolverV2) || reflect.TypeOf(o.AuthSchemeResolver) != reflect.TypeOf(usual.AuthSchemeResolver)
+	_, lambda := os.LookupEnv("AWS_LAMBDA_FUNCTION_NAME")
+	if lambda || chooses || !unmetered || !untraced || len(o.APIOptions) > 0 || intercepts(o.Interceptors) || o.ClientLogMode != 0 || o.EnableAcceptEncodingGzip ||
 		old || o.EndpointDiscovery.EnableEndpointDiscovery == aws.EndpointDiscoveryEnabled || o.Credentials == nil {
 		return nil
 	}

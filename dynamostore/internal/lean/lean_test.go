@@ -428,9 +428,21 @@ func TestLeft(t *testing.T) {
 		"discovery":    func(o *dynamodb.Options) { o.EndpointDiscovery.EnableEndpointDiscovery = aws.EndpointDiscoveryEnabled },
 		"no signature": func(o *dynamodb.Options) { o.Credentials = nil },
 		"anonymous":    func(o *dynamodb.Options) { o.Credentials = aws.AnonymousCredentials{} },
+		"endpoints of its own": func(o *dynamodb.Options) {
+			o.EndpointResolverV2 = struct{ dynamodb.EndpointResolverV2 }{dynamodb.NewDefaultEndpointResolverV2()}
+		},
+		"signatures of its own": func(o *dynamodb.Options) { o.AuthSchemeResolver = struct{ dynamodb.AuthSchemeResolver }{} },
 	} {
 		if lean.New(dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "")}, set)) != nil {
 			t.Errorf("a client with %s is taken", name)
 		}
+	}
+}
+
+// In AWS Lambda each request has the id of the invocation.
+func TestLambda(t *testing.T) {
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+	if lean.New(dynamodb.New(dynamodb.Options{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "")})) != nil {
+		t.Error("a client in AWS Lambda is taken")
 	}
 }
