@@ -28,7 +28,11 @@ func TestRandomInputs(t *testing.T) {
 		n = 2
 	}
 	random.Each(t, n, func(t *testing.T, r *random.Source) {
-		synctest.Test(t, func(t *testing.T) { newTrial(t, memstore.New(), r, 80, time.Second).run(t) })
+		synctest.Test(t, func(t *testing.T) {
+			x := newTrial(t, memstore.New(), r, 80, time.Second)
+			x.rest = 2 * time.Minute
+			x.run(t)
+		})
 	})
 }
 
@@ -49,6 +53,7 @@ type trial struct {
 	r          *random.Source
 	wishes     int
 	unit       time.Duration // of the times of timers
+	rest       time.Duration // for how long no runner runs before the last one, which then looks at what is noted as executed
 	ids        []string      // of instances
 	recipients []string
 	faults     atomic.Bool
@@ -126,6 +131,7 @@ func (x *trial) run(t *testing.T) {
 	}
 	stop()
 	runners.Wait()
+	wait(t.Context(), x.rest)
 	x.faults.Store(false)
 	x.finish(t, options)
 	x.check(t)
