@@ -24,12 +24,13 @@
 //
 // An input that React cannot handle, because it returns an error, or it or Evolve panics, waits in the journal of its instance, and so do the later events
 // and timers of this instance. A command whose recipient fails waits, too, with what its instance sends later. What its instance has sent beside it is
-// noted, and is sent again within a minute at most. Such an instance is parked: the others go on.
+// noted, and is not sent again later than a minute after its step. Such an instance is parked: the others go on.
 //
 // An answer waits with its reply as JSON. A reply that is another one when it is read from JSON cannot wait, and neither can a rejection, whose command had no
 // effect: these commands wait as if the recipient had failed, and are sent again.
 //
-// So recipients must know ids for longer than no Runner may run, and those whose replies cannot wait for longer than it may take until React can handle them.
+// So recipients must know an id for longer than the longest time in which no Runner runs. When a reply cannot wait, its recipient must know the id until React
+// can handle the reply.
 //
 // A Runner tries again by itself, after a second at first and later each minute. Runner.Control shows what is parked, and orders a
 // retry or leaves out what waits.
