@@ -2,6 +2,7 @@ package annalsotel_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"iter"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -129,5 +131,29 @@ func TestPublisherThatPanics(t *testing.T) {
 	}()
 	if all := w.named("publish counters"); len(all) != 1 || attributes(all[0])["error.type"] != "panic" || len(w.collect()["messaging.client.sent.messages"].Name) == 0 {
 		t.Errorf("spans %v", all)
+	}
+}
+
+// Measurements name the span of their call as an exemplar, when it is sampled.
+func TestExemplars(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t)
+	w.check(w.ask("a", 1))
+	spans := map[string]bool{}
+	for _, s := range w.spans.Ended() {
+		spans[s.SpanContext().SpanID().String()] = true
+	}
+	for _, name := range []string{"db.client.operation.duration", "annals.host.operation.duration"} {
+		found := 0
+		for _, p := range w.collect()[name].Data.(metricdata.Histogram[float64]).DataPoints {
+			for _, e := range p.Exemplars {
+				if found++; !spans[hex.EncodeToString(e.SpanID)] {
+					t.Errorf("%s has the exemplar %x", name, e.SpanID)
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s has no exemplars", name)
+		}
 	}
 }

@@ -103,7 +103,8 @@ func (k *kind) with(more ...attribute.KeyValue) measures {
 	return measuresOf(k.and(more...))
 }
 
-func (t *Telemetry) measure(ctx context.Context, k *kind, c annals.Call, r annals.Result) {
+// measure measures a call, of a host for a group of so many commands.
+func (t *Telemetry) measure(ctx context.Context, k *kind, c annals.Call, r annals.Result, group int) {
 	m := k.measure
 	switch {
 	case k.part == ofProjection && k.op != "handle":
@@ -139,10 +140,8 @@ func (t *Telemetry) measure(ctx context.Context, k *kind, c annals.Call, r annal
 		}
 	case ofHost:
 		t.hostTime.Record(ctx, r.Duration.Seconds(), m.record...)
-		if k.op == "write" {
-			if n := len(annals.Callers(ctx)); n > 1 {
-				t.groupSize.Record(ctx, int64(n), m.record...)
-			}
+		if group > 1 {
+			t.groupSize.Record(ctx, int64(group), m.record...)
 		}
 		add(t.hostRetries, r.Retries)
 	case ofProjection:

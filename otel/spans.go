@@ -109,9 +109,8 @@ func (t *Telemetry) linksOf(events []annals.Event) (links []trace.Link) {
 	return links
 }
 
-// end ends the span of a call, or makes the one of a query that has found something.
-func (t *Telemetry) end(ctx context.Context, k *kind, r annals.Result) {
-	span := trace.SpanFromContext(ctx)
+// end ends the span of a call, or makes the one of a query that has found something. span is that of ctx.
+func (t *Telemetry) end(ctx context.Context, k *kind, span trace.Span, r annals.Result) {
 	if k.poll {
 		outer, failed := span.SpanContext(), r.Err != nil && ctx.Err() == nil
 		if outer.IsValid() && !outer.IsSampled() || r.Events == 0 && r.Bytes == 0 && !failed {

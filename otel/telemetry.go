@@ -91,13 +91,24 @@ func (t *Telemetry) Start(ctx context.Context, c annals.Call) (started context.C
 // End implements annals.Observer.
 func (t *Telemetry) End(ctx context.Context, c annals.Call, r annals.Result) {
 	defer t.contain()
-	k := t.kind(c)
+	if t.tracer == nil && t.o.MeterProvider == nil {
+		return
+	}
+	k, span := t.kind(c), trace.SpanFromContext(ctx)
 	if t.tracer != nil {
-		t.end(ctx, k, r)
+		t.end(ctx, k, span, r)
 	}
-	if t.o.MeterProvider != nil {
-		t.measure(ctx, k, c, r)
+	if t.o.MeterProvider == nil {
+		return
 	}
+	group := 0
+	if k.part == ofHost && k.op == "write" {
+		group = len(annals.Callers(ctx))
+	}
+	if !span.SpanContext().IsSampled() {
+		ctx = context.Background() // each instrument looks for a span that is sampled, in a context that may be deep
+	}
+	t.measure(ctx, k, c, r, group)
 }
 
 // contain ends a panic, of which the first is logged.
