@@ -285,9 +285,9 @@ func TestServe(t *testing.T) {
 		if !strings.HasPrefix(address, "http://127.0.0.1:") || hasToken != (len(args) != 2 || args[0] != "--user-header") || args != nil && args[0] == "--allow-changes" && !strings.HasSuffix(address, "/ops/") {
 			t.Errorf("%q prints %s", args, line)
 		}
-		get := func(path, header, value string) (int, string) {
+		open := func(path, header, value string) *http.Response {
 			t.Helper()
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,6 +296,11 @@ func TestServe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			return response
+		}
+		get := func(path, header, value string) (int, string) {
+			t.Helper()
+			response := open(path, header, value)
 			defer response.Body.Close()
 			body, err := io.ReadAll(response.Body)
 			if err != nil {
@@ -314,8 +319,11 @@ func TestServe(t *testing.T) {
 		if may := strings.Contains(body, "Retry all"); status != 200 || !strings.Contains(body, "broken") || may != (len(args) == 3) {
 			t.Errorf("%q: %d, acts: %v: %s", args, status, may, body)
 		}
-		interrupt()
-		if status := <-ended; status != 0 {
+		stream := open("tail/events?from=0", header, value)
+		interrupt() // which ends streams, too: it waits ten seconds at most
+		status = <-ended
+		stream.Body.Close()
+		if status != 0 {
 			t.Errorf("%q ends with %d: %s", args, status, &log)
 		}
 	}
