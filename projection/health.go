@@ -75,8 +75,6 @@ func (u *Unhealthy) Error() string {
 // found out, as that a runner was killed, needs several checks: check every few seconds. A check needs a read of the projection's record, one of its
 // positions, and for each range one of the first event that it has not handled.
 func (h *Health) Check(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	r, from, err := h.read(ctx)
 	if err != nil {
 		return err
@@ -94,8 +92,6 @@ func (h *Health) Check(ctx context.Context) error {
 
 // Status is Control.Status, and counts as a check. The Runner of a range whose runner shows no sign of life is "".
 func (h *Health) Status(ctx context.Context) (Status, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	r, _, err := h.read(ctx)
 	if err != nil {
 		return Status{}, err
@@ -116,8 +112,10 @@ func (h *Health) read(ctx context.Context) (record, stream, error) {
 	return r, stream{h.source, r.Source}, err
 }
 
-// judge returns the problems of s, which was read with r, that fail the projection. It frees the ranges of runners without a sign of life. h.mu is held.
+// judge returns the problems of s, which was read with r, that fail the projection. It frees the ranges of runners without a sign of life.
 func (h *Health) judge(ctx context.Context, r record, s *Status) (failing []Problem) {
+	h.mu.Lock() // only now: a check whose store does not answer must not hold up others
+	defer h.mu.Unlock()
 	now := time.Now()
 	dead := h.watch.Look(r.signs(), now)
 	for i := range s.Ranges {

@@ -234,3 +234,33 @@ func TestHealthWithoutAStore(t *testing.T) {
 		}
 	}
 }
+
+// A check whose store does not answer holds up no other one.
+func TestChecksAreIndependent(t *testing.T) {
+	t.Parallel()
+	blocked, unblocked := make(chan bool), make(chan bool)
+	var calls atomic.Int64
+	s := memstore.New()
+	h := NewHealth(NewControl(&faulty.Store{Store: s, Around: func(_ context.Context, _ *faulty.Call, run func() error) error {
+		if calls.Add(1) == 1 {
+			close(blocked)
+			<-unblocked
+		}
+		return run()
+	}}, "p"), s, HealthOptions{Logger: silent})
+	first := async(func() error { return h.Check(t.Context()) })
+	<-blocked
+	second := async(func() error { return h.Check(t.Context()) })
+	select {
+	case err := <-second:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a check waits for another one")
+	}
+	close(unblocked)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}

@@ -36,7 +36,7 @@ func (s Status) Problems() (all []Problem) {
 		case r.Hangs:
 			of("hangs", r.Slices, true, "the handler of slices %s does not return: look at the process", r.Slices)
 		case !r.StuckSince.IsZero():
-			of("stuck", r.Slices, true, "slices %s do not go on since %s; steps repeated: %d, the last because of %s", r.Slices, r.StuckSince.UTC().Format(time.RFC3339Nano), r.Repeats, r.Cause)
+			of("stuck", r.Slices, true, "slices %s have not gone on since %s; steps repeated: %d, the last because of %s", r.Slices, r.StuckSince.UTC().Format(time.RFC3339Nano), r.Repeats, r.Cause)
 		case r.Runner == "" && !s.Paused:
 			of("nobody", r.Slices, true, "nobody handles slices %s: is a runner running?", r.Slices)
 		}
