@@ -43,6 +43,19 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// Before the first deposit the list is empty.
+func TestNobodyIsRich(t *testing.T) {
+	t.Parallel()
+	f := &reader{}
+	defer f.stop(t)
+	for _, step := range []string{"export ACCOUNTS_STORE=sqlite:", "go run . migrate", "go run . serve"} {
+		f.take(t, step)
+	}
+	if got := f.take(t, "curl localhost:8080/richest"); got != `{"richest":[]}`+"\n" {
+		t.Error(got)
+	}
+}
+
 // reader is someone who takes the steps of the page.
 type reader struct {
 	store  string // the URL
