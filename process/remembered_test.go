@@ -180,3 +180,41 @@ func TestCommandsBesideOneThatFails(t *testing.T) {
 		}
 	})
 }
+
+// Steps as they were stored before answers could wait are read, and carried out.
+func TestStoredSteps(t *testing.T) {
+	t.Parallel()
+	w, err := newWorld(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := annals.Commit{ID: "Listing|a"}
+	for _, step := range []string{
+		`{"version":1,"cause":{"entity":"Here|h","seqNr":1,"time":1},"timers":[{"name":"t","due":1000000}],
+			"commands":[{"target":"boxes","recipient":"x","value":{"serializer":31,"manifest":"text","data":"ImFzayI="},"asks":true}]}`,
+		`{"version":1,"cause":{"timer":"t","due":1000000},"waits":{}}`,
+		`{"version":1,"cause":{"entity":"Here|h","seqNr":2,"time":2},"waits":{"value":{"serializer":31,"manifest":"Here","data":"eyJEbyI6ImNhbmNlbCIsIk5hbWUiOiJ6In0="},"tags":["red"]}}`,
+	} {
+		p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "annals.process.step", Data: []byte(step)}
+		stored.Events = append(stored.Events, annals.NewEvent{Payload: p})
+	}
+	if _, err := w.store.Journal().Append(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.runner(w.store, listing, process.Options{Ranges: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, r)
+	w.wantGot(t, "x", "Listing|a/1/1")
+	if got, err := w.got(t.Context(), "timers of a"); err != nil || len(got) != 1 {
+		t.Errorf("the timer has sent %q, %v", got, err)
+	}
+	done, err := w.did(t.Context(), "a")
+	if slices.Sort(done); err != nil || !slices.Equal(done, []string{"answered ask <nil> x", "cancel z", "fired t"}) {
+		t.Errorf("it has done %q, %v", done, err)
+	}
+	if n, err := r.Load(t.Context(), "a"); err != nil || n.Waits || n.Awaits != 0 || len(n.Timers) > 0 {
+		t.Errorf("loaded %+v, %v", n, err)
+	}
+}
