@@ -222,6 +222,7 @@ func TestExportedParts(t *testing.T) {
 		"Limit|c --behavior=Limit":    {"package main", "entitytest.NewState(t, Limit, \"c\")", "`{\"sum\":7}`"},
 		"Meter|a --package=operate":   {"package operate\n", `"github.com/annals-go/annals/operate_test"`, "operate_test.Behavior"},
 		"Meter|a --behavior=m/time.B": {`timedomain "m/time"`, "timedomain.B"},
+		"Meter|a --behavior=m/t.B":    {`tdomain "m/t"`, "entitytest.New(t, tdomain.B, "},
 	} {
 		o := run(t, config(s), append([]string{"test"}, strings.Fields(args)...)...)
 		for _, part := range parts {

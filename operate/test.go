@@ -11,6 +11,7 @@ import (
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,12 +190,8 @@ func goNames(e Entity, behavior, pkg string) (names, error) {
 	case g.path == "main" || g.pkg == g.alias:
 		g.path = ""
 	}
-	if taken := []string{"testing", "time", "annals", "entitytest"}; g.path != "" {
-		for _, t := range taken {
-			if g.alias == t {
-				g.alias = t + "domain"
-			}
-		}
+	if slices.Contains([]string{"testing", "time", "annals", "entitytest", "t", "byte"}, g.alias) { // the file has other uses for these
+		g.alias += "domain"
 	}
 	return g, nil
 }
