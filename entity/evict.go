@@ -50,10 +50,12 @@ func (e *entity[C, S, R]) release() {
 	e.mu.Lock()
 	e.held, e.working = false, true
 	e.mu.Unlock()
+	if e.loaded {
+		e.runtime.mu.Lock()
+		e.runtime.evicted++
+		e.runtime.mu.Unlock()
+	}
 	e.state, e.loaded = e.runtime.model.New(e.id, e.pid), false // the next command loads the entity
-	e.runtime.mu.Lock()
-	e.runtime.evicted++
-	e.runtime.mu.Unlock()
 	if !e.runtime.retire(e) {
 		e.begin()
 	}

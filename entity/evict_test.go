@@ -86,6 +86,10 @@ func TestEvict(t *testing.T) {
 				t.Errorf("saw %+v of a forgotten entity", got)
 			}
 			mustView(t, rt, 1, 1)
+			if err := rt.Evict(t.Context(), "absent", nil); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
 			if s := rt.Stats(); s != (entity.Stats{Entities: 1, Evicted: 1}) {
 				t.Errorf("%+v", s)
 			}
