@@ -127,9 +127,12 @@ func (s steady) Do(r *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	answer, err := s.send(r.WithContext(ctx))
-	if err != nil || answer == nil || answer.Body == nil {
+	if err != nil || answer == nil {
 		cancel()
 		return answer, err
+	}
+	if answer.Body == nil { // as a program's own transport may leave it
+		answer.Body = http.NoBody
 	}
 	answer.Body = &flowing{body: answer.Body, cancel: cancel}
 	return answer, nil

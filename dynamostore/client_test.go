@@ -164,3 +164,28 @@ func (c *lateConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()
 }
+
+// bodiless gives answers without a body, as a transport may.
+type bodiless struct{}
+
+func (bodiless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusNoContent}, nil
+}
+
+func TestAnswerWithoutBody(t *testing.T) {
+	t.Parallel()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := dynamostore.Steady(&http.Client{Transport: bodiless{}}).Do(r)
+	if err != nil || answer.Body == nil {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	if body, err := io.ReadAll(answer.Body); err != nil || len(body) != 0 {
+		t.Errorf("the body is %s, %v", body, err)
+	}
+	if err := answer.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
