@@ -31,7 +31,7 @@
 //   - A write whose answer was lost is recognised by its WriteID when it is sent again.
 //   - A replay has every event that was acknowledged, or ends with an error. A row that was lost later is an error where other rows prove the
 //     loss. In tables that another system wrote, a lost event can look like a number that was left unused: Result.Unused counts these,
-//     ability.CheckAll finds them, and a store with Options.Strict refuses them. The documents of each store say which losses go unnoticed.
+//     package verify finds them, and a store with Options.Strict refuses them. The documents of each store say which losses go unnoticed.
 //   - Sequence numbers are never used twice.
 //
 // A store that cannot keep one of these says so in its Capabilities and its documentation. Package storetest checks that what a store

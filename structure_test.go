@@ -49,6 +49,7 @@ var rules = []struct {
 	{pkg: "process", may: "root aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/panics internal/quote"},
 	{pkg: "process/processtest", may: "root codec process"},
 	{pkg: "tenants", may: "root internal/panics"},
+	{pkg: "verify", may: "root ability internal/backoff internal/progress"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},
 
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
@@ -96,6 +97,8 @@ var rules = []struct {
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
 	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/late internal/random query projection"},
+	// verifytest compares what package verify finds with what a test has damaged, in the tests of stores.
+	{pkg: "internal/verifytest", may: "root ability verify"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},
 	{pkg: "internal/servers/postgres", may: "internal/servers/process", libs: "github.com/jackc/pgx/v5"},
@@ -108,7 +111,7 @@ var rules = []struct {
 // testOnly are packages and modules that no program links: only tests, and the packages that are for tests, import them.
 var testOnly = []string{
 	module + "/storetest", module + "/entitytest", module + "/projection/projectiontest", module + "/process/processtest", module + "/dynamostore/internal/plantest", module + "/internal/servers", module + "/internal/storeurl/urltest",
-	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/late", module + "/internal/faulty", module + "/internal/lost", module + "/internal/random",
+	module + "/internal/hosttest", module + "/internal/followtest", module + "/internal/verifytest", module + "/internal/late", module + "/internal/faulty", module + "/internal/lost", module + "/internal/random",
 	"pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/google/go-cmp", "testing",
 }
 

@@ -1,3 +1,3 @@
 // Package ability has what only some stores can do. What every store has is in package annals. An ability is an interface of one method;
-// Recover and CheckAll use two of them for the program.
+// Recover and Atomically use two of them for the program.
 package ability

@@ -23,6 +23,7 @@ var (
 	_ ability.Forgetter     = (*Store)(nil)
 	_ ability.HealthChecker = (*Store)(nil)
 	_ ability.Checker       = (*Store)(nil)
+	_ ability.Scanner       = (*Store)(nil)
 	_ ability.Atomic        = (*Store)(nil)
 )
 
@@ -57,7 +58,10 @@ func (s *Store) Lacks(want any) error {
 	case *ability.HealthChecker:
 		has = is[ability.HealthChecker](s.driver)
 	case *ability.Checker:
-		has = s.caps.Events
+		has = s.caps.Events || s.caps.Snapshots || s.caps.States
+	case *ability.Scanner:
+		has = s.caps.IDQueries || is[ability.Scanner](s.driver)
+		within = errors.New("a transaction is not scanned")
 	case *ability.Atomic:
 		has = s.atomically != nil || s.tx != nil
 		within = contexts.ErrWithin
@@ -191,27 +195,4 @@ func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) ite
 func (s *Store) CheckHealth(ctx context.Context) error {
 	d, err := offered[ability.HealthChecker](s, nil)
 	return do(ctx, s, annals.Call{Op: "check health"}, false, err, func(ctx context.Context) error { return d.CheckHealth(ctx) })
-}
-
-// Check is ability.Checker.
-func (s *Store) Check(ctx context.Context, id annals.PersistenceID) (holes []ability.Hole, err error) {
-	k := s.start(ctx, annals.Call{Op: "check", ID: id})
-	defer k.end(&err)
-	if err := k.streams(claimed(s.caps.Events, valid.ID("", id, s.caps.Limits))); err != nil {
-		return nil, err
-	}
-	k.holes = &holes
-	for e, err := range s.driver.Journal().Replay(k.in, id, 1, annals.MaxSeqNr) {
-		if err != nil {
-			return nil, err
-		}
-		k.transferred(eventSize(e))
-	}
-	if r, ok := s.driver.(ability.Recoverer); ok {
-		k.holes = new([]ability.Hole) // Replay has found them
-		if _, err := r.Recover(k.in, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil {
-			return nil, err
-		}
-	}
-	return holes, nil
 }

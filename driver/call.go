@@ -22,8 +22,8 @@ type call struct {
 	held  bool                  // the backend is in use until end
 	done  func(err error) error // of Transaction.Use; nil outside
 	spent *spent
-	own   error           // of the caller's function: the call returns it as it is
-	holes *[]ability.Hole // that Check collects; nil for other calls
+	own   error              // of the caller's function: the call returns it as it is
+	holes *[]*ability.Damage // that Check collects; nil for other calls
 }
 
 // spent is what a call has read, written and cost. It is in the context of a call that is observed.

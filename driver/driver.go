@@ -7,7 +7,8 @@ import "github.com/annals-go/annals"
 // nil. New and InTx read the Capabilities once. Close releases the backend: it is called once, when no call is under way, and not for a
 // Driver within a transaction.
 //
-// A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber or HealthChecker.
+// A Driver may also be an ability.Recoverer, Skipper, StateSkipper, StateFinder, Forgetter, Watcher, Subscriber, HealthChecker or Scanner, or an
+// Auditor.
 //
 // Loops and Recover run the caller's code between two reads. So there a Driver reads the backend within Fetch, and holds no lock or
 // connection while it yields. With Count a Driver may report what any call has cost.

@@ -32,20 +32,20 @@ func Fetch(ctx context.Context, fn func(ctx context.Context) error) (err error) 
 }
 
 // accept notes numbers that a replay or recovery takes for unused although no mark proves it. In a strict Store that is ErrCorrupt.
-func accept(ctx context.Context, h ability.Hole) error {
+func accept(ctx context.Context, from, to annals.SeqNr) error {
 	c, _ := ctx.Value(streamKey{}).(*call)
 	if c == nil {
 		return nil
 	}
-	Count(ctx, annals.Result{Unused: int(h.To - h.From + 1)})
+	Count(ctx, annals.Result{Unused: int(to - from + 1)})
 	switch {
 	case c.holes != nil:
-		*c.holes = append(*c.holes, h)
+		*c.holes = append(*c.holes, &ability.Damage{Code: ability.Hole, From: from, To: to, Err: fmt.Errorf("there are no events %d to %d", from, to)})
 	case c.s.strict:
-		return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("there are no events %d to %d, and no mark says that they never were", h.From, h.To)}
+		return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("there are no events %d to %d, and no mark says that they never were", from, to)}
 	default:
 		c.s.unused.Do(func() {
-			slog.Warn("annals: numbers without events were taken for unused, although no mark proves it; Check finds all of them", "store", c.s.name, "id", c.ID, "from", int64(h.From), "to", int64(h.To))
+			slog.Warn("annals: numbers without events were taken for unused, although no mark proves it; package verify finds all of them", "store", c.s.name, "id", c.ID, "from", int64(from), "to", int64(to))
 		})
 	}
 	return nil

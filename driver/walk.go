@@ -172,7 +172,7 @@ func (w *walk) gap(ctx context.Context, to annals.SeqNr) error {
 			return err
 		}
 		if w.next == from {
-			return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("events %d to %d are missing", from, to)}
+			return &annals.Error{Kind: annals.ErrCorrupt, Err: &ability.Damage{Code: ability.Missing, From: from, To: to, Err: fmt.Errorf("events %d to %d are missing", from, to)}}
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (w *walk) pass(ctx context.Context, to annals.SeqNr, proven bool) error {
 	if proven {
 		return nil
 	}
-	return accept(ctx, ability.Hole{From: from, To: to})
+	return accept(ctx, from, to)
 }
 
 func truncated() error { return &annals.Error{Kind: annals.ErrTruncated} }

@@ -57,7 +57,7 @@ func TestStrict(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if holes, err := strict.Check(ctx, id); err != nil || len(holes) != 0 || seen.numbers != 0 {
+			if holes, err := strict.Check(ctx, id, nil); err != nil || len(holes) != 0 || seen.numbers != 0 {
 				t.Errorf("checked %v, %v, %d numbers were reported", holes, err, seen.numbers)
 			}
 			if _, err := client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &c.table, Key: c.key(id)}); err != nil {
@@ -67,7 +67,7 @@ func TestStrict(t *testing.T) {
 				t.Errorf("replayed %v, %v, %d numbers were reported", got, err, seen.numbers)
 			}
 			for _, s := range []*dynamostore.Store{s, strict} {
-				if holes, err := s.Check(ctx, id); err != nil || !slices.Equal(holes, []ability.Hole{{From: 4, To: 4}}) {
+				if holes, err := s.Check(ctx, id, nil); err != nil || len(holes) != 1 || !holes[0].Same(&ability.Damage{Code: ability.Hole, ID: id, From: 4, To: 4}) {
 					t.Errorf("checked %v, %v", holes, err)
 				}
 			}

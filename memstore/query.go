@@ -41,7 +41,12 @@ func (v query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 }
 
 func (v query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	return fetched(ctx, v.view, func(d *data) (found []annals.PersistenceID) {
+	return v.ids(ctx, entityType, after, false)
+}
+
+// ids yields ids in their order; with snapshots also those that have snapshots only.
+func (v view) ids(ctx context.Context, entityType string, after annals.PersistenceID, snapshots bool) iter.Seq2[annals.PersistenceID, error] {
+	return fetched(ctx, v, func(d *data) (found []annals.PersistenceID) {
 		add := func(id annals.PersistenceID) {
 			if id > after && (entityType == "" || id.Type() == entityType) {
 				found = append(found, id)
@@ -52,6 +57,11 @@ func (v query) IDs(ctx context.Context, entityType string, after annals.Persiste
 		}
 		for id := range d.states.all() {
 			add(id)
+		}
+		if snapshots {
+			for id := range d.snapshots.all() {
+				add(id)
+			}
 		}
 		slices.Sort(found)
 		return slices.Compact(found)

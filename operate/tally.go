@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"errors"
 	"iter"
 	"slices"
@@ -189,5 +190,39 @@ func (a *answer) contents(s annals.Store, id annals.PersistenceID, event func(an
 func (a *answer) unreadable(n int) {
 	if n > 0 {
 		a.find("unreadable", a.next("verify"), "not everything could be read: %s", entities(n, false))
+	}
+}
+
+// listed yields ids.
+func listed(ids []string) iter.Seq2[annals.PersistenceID, error] {
+	return func(yield func(annals.PersistenceID, error) bool) {
+		for _, id := range ids {
+			if !yield(annals.PersistenceID(id), nil) {
+				return
+			}
+		}
+	}
+}
+
+// limited yields what items does, at most perSecond in a second if that is not 0. It ends with ctx.
+func limited[T any](ctx context.Context, items iter.Seq2[T, error], perSecond int) iter.Seq2[T, error] {
+	if perSecond == 0 {
+		return items
+	}
+	return func(yield func(T, error) bool) {
+		ticks := time.NewTicker(max(time.Second/time.Duration(perSecond), 1))
+		defer ticks.Stop()
+		for item, err := range items {
+			if !yield(item, err) || err != nil {
+				return
+			}
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+				var none T
+				yield(none, ctx.Err())
+				return
+			}
+		}
 	}
 }

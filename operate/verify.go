@@ -1,57 +1,64 @@
 package operate
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"iter"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/verify"
 )
 
-// mostFindings ends a run of verify, which can be continued.
+// mostFindings ends a run of verify, which can be continued. So many holes are listed, too, where they are no findings; further ones are counted.
 const mostFindings = 1000
 
 // verifyView is what verify tells.
 type verifyView struct {
-	Checked  int                  `json:"checked"` // entities
-	Findings []finding            `json:"findings"`
-	Last     annals.PersistenceID `json:"last,omitempty"` // the last entity that was checked
-	Complete bool                 `json:"complete"`       // every entity was checked
+	Checked  int       `json:"checked"` // entities
+	Skipped  int       `json:"skipped"` // entities without news since --since
+	Damaged  int       `json:"damaged"` // findings but holes
+	Holes    int       `json:"holes"`   // numbers that readers take for unused: in so many places
+	Findings []finding `json:"findings"`
+	After    string    `json:"after,omitempty"` // for --after
+	Complete bool      `json:"complete"`        // every entity was checked
 }
 
 // finding is something that is wrong with an entity, or may be.
 type finding struct {
-	ID    annals.PersistenceID `json:"id"`
-	Code  string               `json:"code"` // "corrupt", or "hole": numbers that readers take for unused
-	From  annals.SeqNr         `json:"from,omitempty"`
-	To    annals.SeqNr         `json:"to,omitempty"`
-	Error string               `json:"error,omitempty"`
-	Means string               `json:"means"` // for readers
+	Code       ability.Code         `json:"code"`
+	ID         annals.PersistenceID `json:"id,omitempty"`
+	Projection string               `json:"projection,omitempty"`
+	From       annals.SeqNr         `json:"from,omitempty"` // of events, or a snapshot, or of revisions
+	To         annals.SeqNr         `json:"to,omitempty"`
+	Error      string               `json:"error,omitempty"`
+	Means      string               `json:"means"` // for readers
+	Do         string               `json:"do"`
 }
 
-// What findings mean.
-const (
-	meansCorrupt = "readers of the entity and its hosts get ErrCorrupt; the events that are there stay as they are. Compare with a backup"
-	meansHole    = "readers take these numbers for unused: another system left them unused, or their events are lost. Compare with a backup"
-)
-
 func (v *verifyView) print(w io.Writer) {
-	fmt.Fprintf(w, "entities checked: %d, findings: %d\n", v.Checked, len(v.Findings))
+	fmt.Fprintf(w, "entities checked: %d, findings: %d\n", v.Checked, v.Damaged)
+	if v.Skipped > 0 {
+		fmt.Fprintf(w, "entities without news: %d\n", v.Skipped)
+	}
+	if v.Holes > 0 {
+		fmt.Fprintf(w, "numbers that readers take for unused: in %d places\n", v.Holes)
+	}
 }
 
 func (o *options) verifyCommand() *cobra.Command {
-	c := &cobra.Command{Use: "verify [ID…]", Short: "Look for lost and unreadable events",
-		Long: "Look for lost and unreadable events: of all entities, of those of a type, of those with new events, or of those named. All their events and\ntheir newest snapshots are read. The exit status is 1 when something was found. It can be interrupted: it says how to go on."}
+	c := &cobra.Command{Use: "verify [ID…]", Short: "Look for what is damaged",
+		Long: "Look for what is damaged: of all entities, of those of a type, of those with news, or of those named. All their events, snapshots and states are\nread. The exit status is 1 when something was found. It can be interrupted: it says how to go on."}
 	f := c.Flags()
 	kind := f.String("type", "", "only entities of this type")
-	after := f.String("after", "", "begin after this id")
-	from := f.String("since", "", "only entities with events since this time (RFC 3339), or since so long ago")
+	after := f.String("after", "", "begin behind this place, which an interrupted run has named")
+	from := f.String("since", "", "only entities with news since this time (RFC 3339), or since so long ago")
 	rate := f.Int("rate", 0, "at most so many entities in a second; 0 is no limit")
+	strict := f.Bool("strict", false, "numbers that readers take for unused are findings, too")
+	projections := f.StringSlice("projections", nil, "names of all projections that there are: what is kept of others is a finding")
 	o.completeType(c)
 	return o.command(c, func(k *call) error {
 		switch {
@@ -59,140 +66,129 @@ func (o *options) verifyCommand() *cobra.Command {
 			return usage("--rate is 0 or more")
 		case len(k.args) > 0 && (*kind != "" || *after != "" || *from != ""):
 			return usage("verify takes ids, or --type, --after and --since")
-		case *after != "" && *from != "":
-			return usage("--after is for the order of ids, --since for that of times")
 		}
-		var began time.Time
+		v := verification{call: k, strict: *strict, view: &verifyView{Findings: []finding{}}, args: []string{"verify"},
+			options: verify.Options{Type: *kind, After: *after, Rate: *rate, Projections: *projections, Decode: o.decode}}
+		v.keep("--type", *kind)
 		if *from != "" {
 			var err error
-			if began, err = since(*from); err != nil {
+			if v.options.Since, err = since(*from); err != nil {
 				return err
 			}
+			v.keep("--since", at(v.options.Since))
+		}
+		if *rate > 0 {
+			v.keep("--rate", fmt.Sprint(*rate))
+		}
+		v.keep("--projections", strings.Join(*projections, ","))
+		if *strict {
+			v.args = append(v.args, "--strict")
+		}
+		for _, id := range k.args {
+			v.options.IDs = append(v.options.IDs, annals.PersistenceID(id))
 		}
 		s, err := k.store()
 		if err != nil {
 			return err
 		}
-		v := verification{call: k, args: []string{"verify"}, view: &verifyView{Findings: []finding{}}}
 		k.view = v.view
-		if *kind != "" {
-			v.args = append(v.args, "--type", *kind)
-		}
-		var ids iter.Seq2[annals.PersistenceID, error]
-		switch {
-		case len(k.args) > 0:
-			ids = listed(k.args)
-		case *from != "":
-			v.bySince = true
-			ids = v.changed(s, annals.Filter{Type: *kind, After: annals.Offset{Time: began}, KeysOnly: true})
-		default:
-			ids = s.Query().IDs(k.ctx, *kind, annals.PersistenceID(*after))
-		}
-		return v.run(s, limited(k.ctx, ids, *rate))
+		return v.run(s)
 	})
+}
+
+// decode is verify.Options.Decode. Of an entity that the program does not know nothing is decoded.
+func (o *options) decode(id annals.PersistenceID, p ability.Stored) (err error) {
+	e, _ := o.entity(id)
+	switch {
+	case e == nil:
+	case p.Kind != ability.StoredEvent:
+		_, err = e.state(p.Payload)
+	case e.kind() != durableKind: // the program does not say how the events of a durable state are read
+		_, err = e.event(p.Payload)
+	}
+	return err
 }
 
 // verification is one run of verify.
 type verification struct {
 	*call
+	options verify.Options
+	strict  bool
 	view    *verifyView
-	args    []string // of the command that goes on, without where
-	bySince bool
-	time    time.Time // of the event whose entity is checked, with bySince
+	args    []string // of the command that goes on, without --after
 }
 
-func (v *verification) run(s annals.Store, ids iter.Seq2[annals.PersistenceID, error]) error {
-	for c, err := range ability.CheckAll(v.ctx, s, ids) {
+// keep adds a flag to the command that goes on, unless it is empty.
+func (v *verification) keep(flag, value string) {
+	if value != "" {
+		v.args = append(v.args, flag, value)
+	}
+}
+
+func (v *verification) run(s annals.Store) error {
+	for step, err := range verify.Store(v.ctx, s, v.options) {
+		v.view.After = step.After
 		if err != nil {
 			v.resume()
 			return err
 		}
-		v.view.Checked++
-		v.view.Last = c.ID
-		v.judge(c)
-		v.progress("checked: %d, found: %d", v.view.Checked, len(v.view.Findings))
-		if len(v.view.Findings) >= mostFindings {
+		switch {
+		case strings.HasPrefix(step.ID.Type(), "annals."), step.ID == "":
+		case step.Skipped:
+			v.view.Skipped++
+		default:
+			v.view.Checked++
+		}
+		for _, f := range step.Found {
+			v.judge(f)
+		}
+		v.progress("checked: %d, found: %d", v.view.Checked, v.view.Damaged)
+		if v.view.Damaged >= mostFindings || v.strict && v.view.Holes >= mostFindings {
 			v.resume()
 			return nil
 		}
 	}
-	v.view.Complete = true
+	v.view.Complete, v.view.After = true, ""
 	return nil
 }
 
-// judge adds what is wrong with an entity to the findings.
-func (v *verification) judge(c ability.Checked) {
-	if c.Err != nil {
-		v.view.Findings = append(v.view.Findings, finding{ID: c.ID, Code: "corrupt", Error: plain(c.Err), Means: meansCorrupt})
-		v.find("corrupt", v.next("show", string(c.ID)), "%s: %s", line(plain(c.Err), 1000), meansCorrupt)
+// judge adds f to the findings.
+func (v *verification) judge(f verify.Finding) {
+	say, next, where := v.find, "", ""
+	if !f.Accepted() {
+		v.view.Damaged++
+	} else if v.view.Holes++; !v.strict {
+		if say = v.say; v.view.Holes > mostFindings {
+			return
+		}
 	}
-	for _, h := range c.Holes {
-		v.view.Findings = append(v.view.Findings, finding{ID: c.ID, Code: "hole", From: h.From, To: h.To, Means: meansHole})
-		v.find("hole", v.next("show", string(c.ID), "--after", fmt.Sprint(max(h.From-2, 0))), "%s: no events with the numbers %d to %d: %s", name(string(c.ID)), h.From, h.To, meansHole)
+	kind, text := f.Kind(), line(plain(f.Damage), 1000)
+	if v.hide && f.Code == verify.Codec {
+		text = "a payload cannot be decoded" // the error may hold a part of it
 	}
-}
-
-// resume says how to go on after the last entity.
-func (v *verification) resume() {
+	v.view.Findings = append(v.view.Findings, finding{f.Code, f.ID, f.Projection, f.From, f.To, text, kind.Means, kind.Do})
 	switch {
-	case v.view.Last == "" || len(v.call.args) > 0:
-	case v.bySince:
-		v.say("resume", v.next(append(v.args, "--since", at(v.time))...), "it ended before everything was checked")
+	case f.Projection != "":
+		where, next = "projection "+name(f.Projection), v.next("projection", "status", f.Projection)
+	case f.From > 1 && slices.Contains([]ability.Code{ability.Missing, ability.Hole, ability.Doubled, ability.Incomplete, ability.Unreadable, verify.Codec}, f.Code):
+		where, next = name(string(f.ID)), v.next("show", string(f.ID), "--after", fmt.Sprint(max(f.From-2, 0)))
+	case f.ID != "":
+		where, next = name(string(f.ID)), v.next("show", string(f.ID))
 	default:
-		v.say("resume", v.next(append(v.args, "--after", string(v.view.Last))...), "it ended before everything was checked")
+		where = "the store"
 	}
+	switch {
+	case f.From > 0 && f.To > f.From:
+		where += fmt.Sprintf(" %d to %d", f.From, f.To)
+	case f.From > 0:
+		where += fmt.Sprintf(" %d", f.From)
+	}
+	say(string(f.Code), next, "%s: %s: %s. It means: %s. To do: %s", f.Code, where, text, kind.Means, kind.Do)
 }
 
-// changed yields once each entity with an event that fits f, in the order of these events.
-func (v *verification) changed(s annals.Store, f annals.Filter) iter.Seq2[annals.PersistenceID, error] {
-	return func(yield func(annals.PersistenceID, error) bool) {
-		seen := map[annals.PersistenceID]struct{}{}
-		for e, err := range s.Query().Events(v.ctx, f) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			if _, ok := seen[e.ID]; ok {
-				continue
-			}
-			seen[e.ID], v.time = struct{}{}, e.Time
-			if !yield(e.ID, nil) {
-				return
-			}
-		}
-	}
-}
-
-// listed yields ids.
-func listed(ids []string) iter.Seq2[annals.PersistenceID, error] {
-	return func(yield func(annals.PersistenceID, error) bool) {
-		for _, id := range ids {
-			if !yield(annals.PersistenceID(id), nil) {
-				return
-			}
-		}
-	}
-}
-
-// limited yields what items does, at most perSecond in a second if that is not 0. It ends with ctx.
-func limited[T any](ctx context.Context, items iter.Seq2[T, error], perSecond int) iter.Seq2[T, error] {
-	if perSecond == 0 {
-		return items
-	}
-	return func(yield func(T, error) bool) {
-		ticks := time.NewTicker(max(time.Second/time.Duration(perSecond), 1))
-		defer ticks.Stop()
-		for item, err := range items {
-			if !yield(item, err) || err != nil {
-				return
-			}
-			select {
-			case <-ticks.C:
-			case <-ctx.Done():
-				var none T
-				yield(none, ctx.Err())
-				return
-			}
-		}
+// resume says how to go on.
+func (v *verification) resume() {
+	if v.view.After != "" {
+		v.say("resume", v.next(append(v.args, "--after", v.view.After)...), "it ended before everything was checked")
 	}
 }

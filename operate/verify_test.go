@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/operate"
 	"github.com/annals-go/annals/sqlitestore"
@@ -18,8 +20,9 @@ import (
 
 type verified struct {
 	Checked  int
+	Skipped  int
+	Holes    int
 	Complete bool
-	Last     annals.PersistenceID
 	Findings []struct {
 		ID    annals.PersistenceID
 		Code  string
@@ -68,7 +71,7 @@ func TestVerifyFindsLostEvents(t *testing.T) {
 	for _, args := range []string{"", "--type Meter", "--since 1h", "--since " + began.UTC().Format(time.RFC3339), "--rate 100000", "--after Meter|a"} {
 		o := runWith(t.Context(), c, append([]string{"--json", "verify", "--store", "sqlite:" + path}, strings.Fields(args)...)...)
 		v, next := verify(t, o)
-		if o.status != 1 || len(v.Findings) != 1 || v.Findings[0].ID != "Meter|b" || v.Findings[0].Code != "corrupt" || v.Findings[0].Means == "" || !v.Complete || next[0] != "annals show 'Meter|b'" {
+		if o.status != 1 || len(v.Findings) != 1 || v.Findings[0].ID != "Meter|b" || v.Findings[0].Code != "missing" || v.Findings[0].Means == "" || !v.Complete || next[0] != "annals show 'Meter|b' --after 0" {
 			t.Errorf("%q: %s", args, o.text)
 		}
 	}
@@ -162,4 +165,65 @@ func TestVerifyAtAnyRate(t *testing.T) {
 			t.Errorf("%s: %+v", command, o)
 		}
 	}
+}
+
+// What is wrong with payloads, projections and numbers that readers accept is found and said, and where the program knows nothing it is not.
+func TestVerifyKinds(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 3)
+	p := annals.Payload{SerializerID: 31, Manifest: "unknown", Data: []byte(`{}`)}
+	for _, id := range []annals.PersistenceID{"Meter|unread", "Other|unread"} {
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: p}, {Payload: p}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: "annals.parked|7/gone\x1b[31m", Payload: p}); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) { // the second look is later
+		o := run(t, config(s), "verify")
+		for _, want := range []string{"entities checked: 3, findings: 2\n", "codec: Meter|unread 1 to 2: event 1: ", "It means: hosts and projections fail", "next: annals show 'Meter|unread'\n", `projection: projection gone\u001b[31m: `} {
+			if !strings.Contains(o.text, want) {
+				t.Errorf("no %q in %+v", want, o)
+			}
+		}
+		if o.status != 1 || strings.Contains(o.text, "Other|unread") {
+			t.Errorf("%+v", o)
+		}
+		if o := run(t, config(s), "verify", "--hide-payloads"); !strings.Contains(o.text, "codec: Meter|unread 1 to 2: a payload cannot be decoded. It means: ") || strings.Contains(o.text, "event 1") {
+			t.Errorf("%+v", o)
+		}
+		if o := run(t, config(s), "verify", "Meter|a", "--strict", "--projections", "p,q"); o.status != 0 {
+			t.Errorf("%+v", o)
+		}
+		v, _ := verify(t, run(t, config(s), "verify", "--json", "--type", "Meter", "--since", "2100-01-01T00:00:00Z"))
+		if v.Checked != 0 || v.Skipped != 2 || !v.Complete {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+// holey is a store that has numbers which readers take for unused.
+type holey struct{ annals.Store }
+
+func (h holey) Unwrap() annals.Store { return h.Store }
+
+func (holey) Check(_ context.Context, id annals.PersistenceID, _ func(ability.Stored)) ([]*ability.Damage, error) {
+	return []*ability.Damage{{Code: ability.Hole, ID: id, From: 2, To: 3, Err: errors.New("there are no events 2 to 3")}}, nil
+}
+
+// Numbers that readers accept are no finding, unless the caller asks for them.
+func TestVerifyAcceptsHoles(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 1)
+	synctest.Test(t, func(t *testing.T) {
+		for args, status := range map[string]int{"verify": 0, "verify --strict": 1} {
+			o := run(t, config(holey{s}), strings.Fields(args)...)
+			if o.status != status || !strings.Contains(o.text, "entities checked: 1, findings: 0\nnumbers that readers take for unused: in 1 places\nhole: Meter|a 2 to 3: ") {
+				t.Errorf("%s: %+v", args, o)
+			}
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 func invalid(err error) *annals.Error { return &annals.Error{Kind: annals.ErrInvalid, Err: err} }
@@ -85,7 +86,7 @@ func unreadable(err error) bool { return errors.As(err, new(pgx.ScanArgError)) }
 
 // corrupt is the error of a row of id that cannot be read.
 func corrupt(id string, at annals.SeqNr, err error) error {
-	return &annals.Error{ID: annals.PersistenceID(id), Kind: annals.ErrCorrupt, Err: fmt.Errorf("at %d: %w", at, err)}
+	return &annals.Error{ID: annals.PersistenceID(id), Kind: annals.ErrCorrupt, Err: &ability.Damage{ID: annals.PersistenceID(id), From: at, To: at, Err: fmt.Errorf("at %d: %w", at, err)}}
 }
 
 // undone reports whether err alone proves that nothing was written.

@@ -172,8 +172,8 @@ func TestGapsAndStrict(t *testing.T) {
 				t.Errorf("%+v: %s has %d events, %d numbers were reported, %v", c.o, id, len(events), counts.n, err)
 			}
 		}
-		holes, err := s.Check(t.Context(), "T|2")
-		if err != nil || len(holes) != 1 || holes[0] != (ability.Hole{From: 4, To: 4}) {
+		holes, err := s.Check(t.Context(), "T|2", nil)
+		if err != nil || len(holes) != 1 || !holes[0].Same(&ability.Damage{Code: ability.Hole, ID: "T|2", From: 4, To: 4}) {
 			t.Errorf("%+v: Check found %v, %v", c.o, holes, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -74,5 +75,6 @@ func (c *checksums) verify(v *values, e *annals.Event, deleted bool) {
 		v.fault(column, "a checksum, though the row is deleted")
 	case sum != c.of(e):
 		v.fault(column, "a checksum that does not fit the row")
+		v.code = ability.Checksum
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/sqlitestore"
 )
@@ -201,34 +199,6 @@ func TestReplayFindsHoles(t *testing.T) {
 		if last >= hole {
 			t.Errorf("event %d was yielded after the hole at %d", last, hole)
 		}
-	}
-}
-
-// CheckAll goes over all entities and says which of them have lost events.
-func TestCheckAll(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "annals.db")
-	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
-	for _, id := range []annals.PersistenceID{"T|1", "T|2", "T|3", "U|1"} {
-		mustAppend(t, s, commit(id, 0, 4))
-	}
-	mustExec(t, db, `DELETE FROM event_journal WHERE persistence_id = 'T|2' AND seq_nr = 1`)
-	for entityType, want := range map[string]int{"": 4, "T": 3} {
-		checked := 0
-		for c, err := range ability.CheckAll(t.Context(), s, s.Query().IDs(t.Context(), entityType, "")) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if checked++; (c.ID == "T|2") != errors.Is(c.Err, annals.ErrCorrupt) || len(c.Holes) > 0 {
-				t.Errorf("%+v", c)
-			}
-		}
-		if checked != want {
-			t.Errorf("type %q: %d entities, want %d", entityType, checked, want)
-		}
-	}
-	for _, err := range ability.CheckAll(t.Context(), driver.Unsupported(), s.Query().IDs(t.Context(), "", "")) {
-		wantKind(t, err, annals.ErrUnsupported)
 	}
 }
 

@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 
 	"github.com/annals-go/annals"
@@ -19,15 +18,8 @@ func (s *Store) CheckIntegrity(ctx context.Context) error {
 	})
 }
 
-// checkIntegrity uses a connection of its own, because others may have pages in memory that have been damaged in the file since.
 func (b *backend) checkIntegrity(ctx context.Context) error {
-	once(ctx)
-	db, err := sql.Open("sqlite", b.readOnly())
-	if err != nil {
-		return err
-	}
-	fresh := newReaders(db, b.files, 1)
-	err = fresh.readTx(ctx, func(ctx context.Context, q *statements) error {
+	return b.fresh(ctx, func(ctx context.Context, q *statements) error {
 		fault := ""
 		_, err := q.row(ctx, `PRAGMA integrity_check(1)`, nil, func(v *values) { fault = v.text("integrity_check") })
 		if err != nil {
@@ -38,10 +30,6 @@ func (b *backend) checkIntegrity(ctx context.Context) error {
 		}
 		return b.checkRows(ctx, q)
 	})
-	if closing := errors.Join(fresh.close(), db.Close()); err == nil {
-		err = closing
-	}
-	return err
 }
 
 // checkRows decodes all events, snapshots and states, which compares the checksums.

@@ -84,6 +84,11 @@ func union(tables []string, query string) string {
 
 // IDs is annals.Query, in the order of the ids' bytes.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+	return q.ids(ctx, append([]string{"event_journal"}, q.b.types.tables(entityType)...), entityType, after)
+}
+
+// ids yields the ids in tables, each once.
+func (q query) ids(ctx context.Context, tables []string, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
 	// No id contains the byte 0xff, so it is greater than every id. Type+"{\xff" is after all ids "Type{…" and before all ids "Type|…",
 	// because { is the character before |.
 	from, to := string(after), "\xff"
@@ -93,7 +98,7 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 	if strings.Contains(entityType, "|") {
 		to = "" // no id has such a type
 	}
-	text := idQuery(q.b.types.tables(entityType))
+	text := idQuery(tables)
 	f := annals.Filter{After: annals.Offset{ID: annals.PersistenceID(from)}}
 	offset := func(id annals.PersistenceID) annals.Offset { return annals.Offset{ID: id} }
 	return pages(ctx, q.view, f, offset, func(ctx context.Context, q *statements, f annals.Filter, p *page[annals.PersistenceID]) error {
@@ -106,12 +111,11 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 
 // idQuery is the statement that reads up to ?3 ids between ?1 and ?2. It seeks the next id in the index of each table, so its cost does
 // not depend on the number of events.
-func idQuery(stateTables []string) string {
+func idQuery(tables []string) string {
 	return `WITH RECURSIVE ids (id) AS (
 			SELECT ?1
 			UNION ALL SELECT (SELECT min(id) FROM (
-				SELECT min(persistence_id) AS id FROM event_journal WHERE persistence_id > ids.id AND persistence_id < ?2
-				UNION ALL ` + union(stateTables, `SELECT min(persistence_id) FROM durable_state WHERE persistence_id > ids.id AND persistence_id < ?2`) + `
+				` + union(tables, `SELECT min(persistence_id) AS id FROM durable_state WHERE persistence_id > ids.id AND persistence_id < ?2`) + `
 			)) FROM ids WHERE ids.id IS NOT NULL
 		) SELECT id FROM ids WHERE id > ?1 LIMIT ?3`
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/writes"
 )
 
@@ -55,7 +56,7 @@ func (r *eventRow) read(v *values) error {
 	r.WriteID = r.writeID
 	r.checksums.verify(v, &r.Event, r.deleted)
 	if v.err != nil {
-		return r.corrupt(v.err)
+		return v.damage(ability.Unreadable, r.ID, r.SeqNr, fmt.Sprintf("event %d", r.SeqNr))
 	}
 	return nil
 }

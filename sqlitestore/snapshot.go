@@ -2,10 +2,10 @@ package sqlitestore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // snapshots is the annals.SnapshotStore of a view: one row per entity.
@@ -66,7 +66,7 @@ func readSnapshot(v *values, id annals.PersistenceID) (annals.Snapshot, error) {
 	}
 	new(checksums).verify(v, summedSnapshot(&s), false)
 	if v.err != nil {
-		return annals.Snapshot{}, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("snapshot: %w", v.err)}
+		return annals.Snapshot{}, v.damage(ability.Snapshot, id, s.SeqNr, "snapshot")
 	}
 	return s, nil
 }

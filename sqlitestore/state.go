@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/sqltext"
 	"github.com/annals-go/annals/internal/statetype"
@@ -29,7 +30,7 @@ func readState(v *values) (annals.State, error) {
 	s.Tags, s.Metadata, s.Deleted = v.tags("tags"), v.metadata(), s.SerializerID == 0
 	new(checksums).verify(v, summedState(&s), false)
 	if v.err != nil {
-		return annals.State{}, &annals.Error{ID: s.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("state: %w", v.err)}
+		return annals.State{}, v.damage(ability.State, s.ID, s.Revision, "state")
 	}
 	if s.Deleted {
 		s.Payload = annals.Payload{}

@@ -143,7 +143,7 @@ func (s *statements) rows(ctx context.Context, text string, args []any, each fun
 			case err != nil:
 				return err
 			}
-			v.next, v.err = 0, nil
+			v.next, v.err, v.code = 0, nil, ""
 			if more, err := each(v); err != nil || !more {
 				return err
 			}

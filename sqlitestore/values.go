@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	sqldriver "database/sql/driver"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // values decodes the columns of one row from left to right, and keeps the error of the first column that is wrong. The error does not
@@ -16,6 +18,12 @@ type values struct {
 	row  []sqldriver.Value // int64, float64, string, []byte or nil
 	next int
 	err  error
+	code ability.Code // of err; "" is that of the row
+}
+
+// damage is ErrCorrupt for a row whose columns are wrong.
+func (v *values) damage(code ability.Code, id annals.PersistenceID, n annals.SeqNr, text string) error {
+	return &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: &ability.Damage{Code: cmp.Or(v.code, code), ID: id, From: n, To: n, Err: fmt.Errorf("%s: %w", text, v.err)}}
 }
 
 // corrupt is ErrCorrupt for the first column that is wrong, nil when there is none.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
@@ -139,11 +140,11 @@ func (r *reader) lost(ctx context.Context, gap annals.SeqNr, k int) error {
 			next := first
 			for ; next < len(a.rows) && a.rows[next].n <= w.last; next++ {
 				if other := a.rows[next]; (other.first != w.first || other.last != w.last) && by(other, writer) {
-					return r.Corrupt(w.item, fmt.Errorf("events %d and %d of one writer are of batches that overlap", w.n, other.n))
+					return r.Corrupt(w.item, &ability.Damage{Code: ability.Doubled, From: w.first, To: w.last, Err: fmt.Errorf("events %d and %d of one writer are of batches that overlap", w.n, other.n)})
 				}
 			}
 			if stored := annals.SeqNr(next - first); stored <= w.last-max(w.first, r.marks.low) && next < len(a.rows) && by(a.rows[next], writer) {
-				return r.Corrupt(w.item, fmt.Errorf("of the batch %d to %d there are %d events", w.first, w.last, stored))
+				return r.Corrupt(w.item, &ability.Damage{Code: ability.Incomplete, From: w.first, To: w.last, Err: fmt.Errorf("of the batch %d to %d there are %d events", w.first, w.last, stored)})
 			}
 		}
 	}
@@ -182,5 +183,5 @@ func (r *reader) hole(ctx context.Context, gap annals.SeqNr, a, b row) error {
 			return nil
 		}
 	}
-	return r.Corrupt(b.item, fmt.Errorf("events %d to %d are missing", from, to))
+	return r.Corrupt(b.item, &ability.Damage{Code: ability.Missing, From: from, To: to, Err: fmt.Errorf("events %d to %d are missing", from, to)})
 }

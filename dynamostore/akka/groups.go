@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -58,7 +59,7 @@ func (j *journal) read(ctx context.Context, id annals.PersistenceID, s span) ite
 					filled = false
 				}
 				if err == nil && empty > s.most && group < groupOf(s.high) {
-					err = &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q, events of the numbers %d to %d: %w", j.Table, (group-int64(empty)+1)*perGroup, group*perGroup+perGroup-1, errEmpty)}
+					err = &annals.Error{Kind: annals.ErrCorrupt, Err: &ability.Damage{Code: ability.Head, Err: fmt.Errorf("table %q, events of the numbers %d to %d: %w", j.Table, (group-int64(empty)+1)*perGroup, group*perGroup+perGroup-1, errEmpty)}}
 				}
 				if !yield(page{rows, p.Last}, err) || err != nil {
 					return false

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
@@ -44,11 +43,11 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 			if err != nil {
 				return nil, err
 			}
-			kind, id := q.parse(it)
+			kind, id, _ := q.Parse(it)
 			if id <= after || entityType != "" && id.Type() != entityType {
 				continue
 			}
-			switch mixed := q.ambiguous(id); {
+			switch mixed := q.Ambiguous(id); {
 			case mixed && kind == akkakeys.Events, !mixed && kind == akkakeys.Low:
 				unclear = append(unclear, plan.Item{attrPar: it[attrPar], attrNum: it[attrNum]})
 			case !mixed:
@@ -56,7 +55,7 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 			}
 		}
 	}
-	unclear = slices.DeleteFunc(unclear, func(key plan.Item) bool { _, id := q.parse(key); return all[id] })
+	unclear = slices.DeleteFunc(unclear, func(key plan.Item) bool { _, id, _ := q.Parse(key); return all[id] })
 	for it, err := range q.x.GetEach(ctx, q.Table, slices.Values(unclear), q.ahead) {
 		if err != nil {
 			return nil, err
@@ -68,32 +67,10 @@ func (q ids) collect(ctx context.Context, entityType string, after annals.Persis
 	return all, nil
 }
 
-// parse returns the kind of an item and the id in its key. The id is "" for an item of another journal.
-func (q ids) parse(it plan.Item) (kind string, id annals.PersistenceID) {
-	par, _ := plan.Text(it, attrPar)
-	rest, ours := strings.CutPrefix(par, q.Name)
-	if end := strings.LastIndexByte(rest, '-'); ours && end > 0 {
-		for _, kind := range akkakeys.Kinds {
-			if id, ok := strings.CutPrefix(rest[:end], kind); ok {
-				return kind, annals.PersistenceID(id)
-			}
-		}
-	}
-	return "", ""
-}
-
-// ambiguous reports whether a key with id may be one of another journal with another id: nothing in a key marks where the name of the journal
-// ends.
-func (q ids) ambiguous(id annals.PersistenceID) bool {
-	return slices.ContainsFunc(akkakeys.Kinds, func(kind string) bool {
-		return strings.Contains(q.Name+"-", kind) || strings.Contains("-"+string(id), kind)
-	})
-}
-
 // shown returns the id of an item that shows that an entity of this journal has or had events. A low mark of 1 does not: the plugin writes
 // one when it deletes events of an id that has none.
 func (q ids) shown(it plan.Item) (annals.PersistenceID, bool) {
-	kind, id := q.parse(it)
+	kind, id, _ := q.Parse(it)
 	switch kind {
 	case akkakeys.Events:
 		of, _ := owner(it)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/annals-go/annals/internal/writes"
@@ -98,7 +99,7 @@ func (j *journal) row(group int64, it plan.Item) (row, error) {
 		}
 	}
 	if d.Fault != nil {
-		return row{}, j.Corrupt(it, d.Fault)
+		return row{}, j.Corrupt(it, &ability.Damage{Code: ability.Unreadable, From: n, To: n, Err: d.Fault})
 	}
 	return r, nil
 }
@@ -119,7 +120,7 @@ func (j *journal) event(id annals.PersistenceID, r row) (e annals.Event, live bo
 		err = errors.New("the item has the event of another key")
 	}
 	if err != nil {
-		return annals.Event{}, false, j.Corrupt(r.item, err)
+		return annals.Event{}, false, j.Corrupt(r.item, &ability.Damage{Code: ability.Unreadable, From: r.n, To: r.n, Err: err})
 	}
 	e = annals.Event{ID: id, SeqNr: r.n, Payload: record.Payload, Metadata: record.Metadata, Adapter: record.Adapter}
 	if record.Timestamp > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -75,6 +76,13 @@ func (l Layout) Plan() (plan.Offer, error) {
 		c.Events, c.Repeatable, c.IDQueries = true, true, j.index != ""
 	}
 	s := l.snapshots(j.Name)
+	offer.Row = func(table string, it plan.Item) (annals.PersistenceID, *ability.Damage) {
+		if table == s.table {
+			return s.owned(it)
+		}
+		owner, _ := owner(it)
+		return j.Row(it, owner)
+	}
 	if !l.Snapshot.Off {
 		offer.Tables = append(offer.Tables, s.shape())
 		c.Snapshots, c.ManySnapshots = true, true
@@ -87,9 +95,9 @@ func (l Layout) Plan() (plan.Offer, error) {
 		if !l.Snapshot.Off {
 			j.snapshots = &s
 		}
-		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{journal: &j}, Recoverer: &j}
+		c := plan.Contracts{Journal: &j, Snapshots: &s, Queries: ids{journal: &j}, Recoverer: &j, Audit: j.audit}
 		if l.Journal.Off {
-			c.Journal = nil // functions of the layout are unsupported
+			c.Journal, c.Audit = nil, nil // functions of the layout are unsupported
 		}
 		return c
 	}

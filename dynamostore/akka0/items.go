@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/annals-go/annals/internal/quote"
@@ -37,6 +38,9 @@ func (j *journal) eventItem(c annals.Commit, n annals.SeqNr, e *annals.NewEvent)
 
 // message decodes the item of event n. An item without payload is no event: the plugin makes one when it updates an event that does not exist.
 func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item) (m Message, err error) {
+	damaged := func(err error) error {
+		return j.Corrupt(it, &ability.Damage{Code: ability.Unreadable, From: n, To: n, Err: err})
+	}
 	d := plan.Decoder{Item: it}
 	payload := d.Bytes(payloadName)
 	switch d.Text(deletedName) {
@@ -55,14 +59,14 @@ func (j *journal) message(id annals.PersistenceID, n annals.SeqNr, it plan.Item)
 		}
 	}
 	if d.Fault != nil {
-		return m, j.Corrupt(it, d.Fault)
+		return m, damaged(d.Fault)
 	}
 	record, err := akkawire.ParseRecord(payload)
 	if err != nil {
-		return m, j.Corrupt(it, fmt.Errorf("attribute %q: %w", payloadName, err))
+		return m, damaged(fmt.Errorf("attribute %q: %w", payloadName, err))
 	}
 	if record.ID != id || record.SeqNr != n {
-		return m, j.Corrupt(it, fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
+		return m, damaged(fmt.Errorf("attribute %q is event %d of %s", payloadName, record.SeqNr, quote.Text(string(record.ID))))
 	}
 	m.Event = annals.Event{ID: id, SeqNr: n, Payload: record.Payload, Adapter: record.Adapter}
 	m.WriteID, _ = writes.ParseID(record.Writer) // zero for the name of a foreign writer in another form

@@ -56,10 +56,11 @@ func (l Layout) Plan() (plan.Offer, error) {
 			// A transaction has an item for each event, and one for each sequence shard that their numbers are in.
 			Limits: annals.Limits{MaxEvents: max(maxItems/2, maxItems-shards), MaxIDBytes: maxID}},
 		Check: plan.Compare(j.Sample()),
+		Row:   j.owned,
 		On: func(x plan.Executor) plan.Contracts {
 			j := j
 			j.x, j.Reads = x, func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }
-			return plan.Contracts{Journal: &j, Recoverer: &j, Skipper: &j, Guard: j.guard}
+			return plan.Contracts{Journal: &j, Recoverer: &j, Skipper: &j, Guard: j.guard, Audit: j.audit}
 		},
 	}, nil
 }

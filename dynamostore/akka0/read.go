@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
@@ -198,7 +199,7 @@ func (j *journal) stored(ctx context.Context, id annals.PersistenceID, from, to 
 				return
 			}
 			if begun {
-				yield(stored{}, &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q: a counter has number %d or a higher one, and there are no events %d to %d", j.Table, to, filled+1, n)})
+				yield(stored{}, &annals.Error{Kind: annals.ErrCorrupt, Err: &ability.Damage{Code: ability.Head, From: filled + 1, To: n, Err: fmt.Errorf("table %q: a counter has number %d or a higher one, and there are no events %d to %d", j.Table, to, filled+1, n)}})
 				return
 			}
 			first, found, err := j.firstOf(ctx, id, n+1, to)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/timeline"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -46,7 +47,7 @@ func read(id annals.PersistenceID, it plan.Item) (record, error) {
 		err = errors.New("no event has that number")
 	}
 	if err != nil {
-		return record{}, corrupt(n, err)
+		return record{}, corrupt(n, &ability.Damage{Code: ability.Key, From: max(n, 0), To: max(n, 0), Err: err})
 	}
 	d := decode(it)
 	if err := d.readable(fmt.Sprintf("the item at %d", n)); err != nil {
@@ -67,7 +68,7 @@ func read(id annals.PersistenceID, it plan.Item) (record, error) {
 		copy(r.write[:], d.bytes(attrWrite, len(r.write)))
 	}
 	if d.Fault != nil {
-		return record{}, corrupt(n, d.Fault)
+		return record{}, corrupt(n, damaged(half, n, d.Fault))
 	}
 	return r, nil
 }
@@ -79,7 +80,7 @@ func (r record) list() ([]types.AttributeValue, error) {
 	}
 	list, ok := r.item[attrEvents].(*types.AttributeValueMemberL)
 	if !ok || annals.SeqNr(len(list.Value)) != r.last()-r.from+1 {
-		return nil, corrupt(r.seq, fmt.Errorf("the commit does not hold the events %d to %d", r.from, r.last()))
+		return nil, corrupt(r.seq, &ability.Damage{Code: ability.Incomplete, From: r.from, To: r.last(), Err: fmt.Errorf("the commit does not hold the events %d to %d", r.from, r.last())})
 	}
 	return list.Value, nil
 }
@@ -93,7 +94,7 @@ func (r record) events(all []annals.Event, from, to annals.SeqNr) ([]annals.Even
 	for n := max(from, r.from); n <= min(to, r.last()); n++ {
 		m, ok := list[n-r.from].(*types.AttributeValueMemberM)
 		if !ok {
-			return all, corrupt(n, errors.New("the event is not a map"))
+			return all, corrupt(n, damaged(false, n, errors.New("the event is not a map")))
 		}
 		d := decode(m.Value)
 		e := annals.Event{ID: r.id, SeqNr: n, Time: r.at, Payload: d.payload(), Tags: d.Texts(attrTags), Metadata: d.meta(), Adapter: d.Text(attrAdapter), WriteID: r.write}
@@ -101,7 +102,7 @@ func (r record) events(all []annals.Event, from, to annals.SeqNr) ([]annals.Even
 			e.Time = at
 		}
 		if d.Fault != nil {
-			return all, corrupt(n, d.Fault)
+			return all, corrupt(n, damaged(false, n, d.Fault))
 		}
 		all = append(all, e)
 	}
@@ -177,6 +178,15 @@ func putMeta(m plan.Item, p annals.Payload) {
 	meta := plan.Item{}
 	putPayload(meta, p)
 	m[attrMeta] = plan.M(meta)
+}
+
+// damaged is the damage of an item: that of a snapshot, or of a commit or an event in it.
+func damaged(snapshot bool, n annals.SeqNr, err error) error {
+	code := ability.Unreadable
+	if snapshot {
+		code = ability.Snapshot
+	}
+	return &ability.Damage{Code: code, From: n, To: n, Err: err}
 }
 
 func corrupt(n annals.SeqNr, err error) error {

@@ -70,9 +70,10 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 			Limits: annals.Limits{MaxIDBytes: maxIDBytes, MaxOffsets: offsets.Most},
 		},
 		Check: t.check,
+		Row:   t.owned,
 		On: func(x plan.Executor) plan.Contracts {
 			t := t.on(x)
-			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets.Store{Table: t.name, Hash: attrID, Range: attrSeq, MaxHash: maxIDBytes, NewSave: newSave, Executor: x}, Recoverer: t, Skipper: t, Forgetter: t, Guard: t.guard}
+			return plan.Contracts{Journal: t, Snapshots: t, Queries: queries.On(x), Offsets: offsets.Store{Table: t.name, Hash: attrID, Range: attrSeq, MaxHash: maxIDBytes, NewSave: newSave, Executor: x}, Recoverer: t, Skipper: t, Forgetter: t, Guard: t.guard, Audit: t.audit}
 		},
 		States:      states{t.name, t},
 		SkipStateTo: states{t.name, t}.SkipTo,

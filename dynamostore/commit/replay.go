@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
@@ -172,7 +173,7 @@ func (r *reader) part(ctx context.Context, rec record, from, to annals.SeqNr) (p
 		if err := r.stand(ctx); err != nil {
 			return p, err
 		}
-		return p, corrupt(rec.seq, fmt.Errorf("the commit before it ends with %d", r.before.last()))
+		return p, corrupt(rec.seq, &ability.Damage{Code: ability.Doubled, From: rec.seq, To: min(rec.last(), r.before.last()), Err: fmt.Errorf("the commit before it ends with %d", r.before.last())})
 	}
 	if rec.deleted() {
 		p.Deleted = rec.from - 1

@@ -135,7 +135,7 @@ func (t *table) load(ctx context.Context, rec record) (annals.Snapshot, bool, er
 		case err != nil || now.gone:
 			return annals.Snapshot{}, false, err
 		case bytes.Equal(now.save, rec.save):
-			return annals.Snapshot{}, false, corrupt(rec.seq, errors.New("parts of the snapshot are missing"))
+			return annals.Snapshot{}, false, corrupt(rec.seq, damaged(true, rec.seq, errors.New("parts of the snapshot are missing")))
 		}
 		rec = now
 	}
@@ -150,7 +150,7 @@ func (t *table) loadParts(ctx context.Context, rec record) (s annals.Snapshot, c
 		d.Wrong(attrSave)
 	}
 	if d.Fault != nil {
-		return s, false, corrupt(rec.seq, d.Fault)
+		return s, false, corrupt(rec.seq, damaged(true, rec.seq, d.Fault))
 	}
 	if rec.parts > 0 {
 		s.Data = nil
@@ -161,7 +161,7 @@ func (t *table) loadParts(ctx context.Context, rec record) (s annals.Snapshot, c
 			}
 			chunk, ok := plan.Bytes(it, attrData)
 			if !ok || len(s.Data)+len(chunk) > maxSnapshotBytes+maxSnapshotBytes/1000 { // compressed data can be a little longer than the original
-				return s, false, corrupt(rec.seq, errors.New("a part of the snapshot is not what the layout writes"))
+				return s, false, corrupt(rec.seq, damaged(true, rec.seq, errors.New("a part of the snapshot is not what the layout writes")))
 			}
 			s.Data = append(s.Data, chunk...)
 			found++
@@ -172,7 +172,7 @@ func (t *table) loadParts(ctx context.Context, rec record) (s annals.Snapshot, c
 	}
 	if zipped {
 		if s.Data, err = plan.Decompress(s.Data, maxSnapshotBytes); err != nil {
-			return s, false, corrupt(rec.seq, err)
+			return s, false, corrupt(rec.seq, damaged(true, rec.seq, err))
 		}
 	}
 	return s, true, nil

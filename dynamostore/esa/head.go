@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -41,7 +42,7 @@ func (r rows) head(id annals.PersistenceID, it plan.Item) (head, error) {
 		d.Fault = fmt.Errorf("the last event has the number %d, and the head %d", h.events[n-1].SeqNr, h.version)
 	}
 	if d.Fault != nil {
-		return head{}, corrupt(it, d.Fault)
+		return head{}, corrupt(it, &ability.Damage{Code: ability.Head, Err: d.Fault})
 	}
 	return h, nil
 }
@@ -135,5 +136,5 @@ func (j *journal) readAgain(ctx context.Context, id annals.PersistenceID, key pl
 
 // lost returns the error of an entity whose head should be at key.
 func (j *journal) lost(key plan.Item) error {
-	return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("table %q has no row %s, although the entity has others", j.heads, plan.QuoteKey(key))}
+	return &annals.Error{Kind: annals.ErrCorrupt, Err: &ability.Damage{Code: ability.Head, Err: fmt.Errorf("table %q has no row %s, although the entity has others", j.heads, plan.QuoteKey(key))}}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/writes"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -126,7 +127,7 @@ func (r rows) payload(d *plan.Decoder) annals.Payload {
 func (r rows) event(id annals.PersistenceID, it plan.Item) (annals.Event, error) {
 	e, err := r.eventIn(id, it)
 	if err != nil {
-		return annals.Event{}, corrupt(it, err)
+		return annals.Event{}, corrupt(it, &ability.Damage{Code: ability.Unreadable, From: e.SeqNr, To: e.SeqNr, Err: err})
 	}
 	return e, nil
 }

@@ -67,7 +67,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	j := &journal{rows: r, events: r.numbers(tables[0]), heads: tables[len(tables)-1].Name, gaps: l.Journal.Gaps, times: &plan.Times{},
 		tried: &plan.Recent[annals.WriteID, time.Time]{}, ahead: &plan.Recent[annals.PersistenceID, annals.SeqNr]{}}
 	c := copies{rows: r, shape: tables[1], active: l.activeIndex(), keep: l.Snapshot.Keep, expire: l.Snapshot.Expire}
-	offer := plan.Offer{Name: "esa", Tables: tables, Check: plan.Compare(j.sample(j.events.Name), j.sample(j.heads)),
+	offer := plan.Offer{Name: "esa", Tables: tables, Check: plan.Compare(j.sample(j.events.Name), j.sample(j.heads)), Row: j.owned,
 		Capabilities: annals.Capabilities{Events: true, Snapshots: true, CommitSnapshot: true, ManySnapshots: c.keep > 1 && !r.apart, Times: r.unit != 0, EventTimes: r.unit != 0,
 			Repeatable: r.writeIDs, FenceAfterDelete: true, GuardsReads: r.apart || !j.gaps, Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: maxID, FirstSnapshot: !r.apart}},
 		Feed: &plan.Feed{Table: j.events.Name, Events: j.inserted, Owner: j.events.OwnerOf, Scan: j.scan, Counts: true}}
@@ -79,7 +79,7 @@ func (l Layout) Plan() (plan.Offer, error) {
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, c := *j, c
 		j.x, c.x, j.Reads = x, x, j.reader
-		contracts := plan.Contracts{Journal: &j, Recoverer: &j, Guard: j.guard}
+		contracts := plan.Contracts{Journal: &j, Recoverer: &j, Guard: j.guard, Audit: j.audit}
 		if r.apart {
 			j.snapshots, contracts.Skipper = &apartSnapshots{c}, &j
 		} else {

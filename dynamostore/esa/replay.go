@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -185,7 +186,7 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 			r.counted = h
 			continue
 		case r.events+h.deleted < h.version:
-			return p, corrupt(h.item, fmt.Errorf("%d events were stored, %d are deleted and there are %d; the first one that is missing is %d", h.version, h.deleted, r.events, from))
+			return p, corrupt(h.item, &ability.Damage{Code: ability.Missing, From: from, To: to, Err: fmt.Errorf("%d events were stored, %d are deleted and there are %d; the first one that is missing is %d", h.version, h.deleted, r.events, from)})
 		default:
 			r.unused = true
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
 	"github.com/annals-go/annals/internal/writes"
@@ -42,6 +43,9 @@ func (j *journal) row(r akkawire.Record, deleted bool, now time.Time) (plan.Item
 // event decodes a row. live is false for a row that is flagged as deleted.
 func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	n, c := j.rows.NumberOf(it), j.columns
+	damaged := func(err error) error {
+		return j.rows.Corrupt(it, &ability.Damage{Code: ability.Unreadable, From: n, To: n, Err: err})
+	}
 	d := decode(it)
 	d.Require(c.Deleted)
 	if d.Flag(c.Deleted) {
@@ -50,14 +54,14 @@ func (j *journal) event(it plan.Item) (e annals.Event, live bool, err error) {
 	d.Require(c.Message, c.Ordering)
 	message, at, tags := d.Bytes(c.Message), d.millis(c.Ordering), tagsOf(d.Text(c.Tags), j.tagSeparator)
 	if d.Fault != nil {
-		return e, false, j.rows.Corrupt(it, d.Fault)
+		return e, false, damaged(d.Fault)
 	}
 	record, err := akkawire.ParseRecord(message)
 	if err != nil {
-		return e, false, j.rows.Corrupt(it, fmt.Errorf("column %q: %w", c.Message, err))
+		return e, false, damaged(fmt.Errorf("column %q: %w", c.Message, err))
 	}
 	if id, _ := plan.Text(it, c.PersistenceID); record.SeqNr != n || string(record.ID) != id {
-		return e, false, j.rows.Corrupt(it, fmt.Errorf("column %q is the message of another event", c.Message))
+		return e, false, damaged(fmt.Errorf("column %q is the message of another event", c.Message))
 	}
 	if record.Deleted {
 		return annals.Event{SeqNr: n}, false, nil

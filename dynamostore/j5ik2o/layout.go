@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -146,6 +147,15 @@ func (l Layout) Plan() (plan.Offer, error) {
 	}
 	c.GuardsReads = l.Journal.Off && c.States || c.FenceAfterDelete
 	offer.Check = plan.Compare(samples...)
+	offer.Row = func(table string, it plan.Item) (annals.PersistenceID, *ability.Damage) {
+		switch {
+		case table == j.rows.Name && !l.Journal.Off:
+			return j.settings().owned(it, j.columns.SequenceNr)
+		case table == s.rows.Name && !l.Snapshot.Off:
+			return s.settings().owned(it, s.columns.SequenceNr)
+		}
+		return st.settings(table).owned(it, st.columns.Revision)
+	}
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
 		j.Reads = func(id annals.PersistenceID) driver.Reader { return &reader{journal: &j, id: id} }

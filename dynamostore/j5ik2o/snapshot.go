@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/numbered"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/akkawire"
@@ -168,7 +169,7 @@ func (s *snapshots) snapshot(id annals.PersistenceID, it plan.Item) (annals.Snap
 	found := annals.Snapshot{ID: id, SeqNr: n, Time: millis(it, s.columns.Created), Metadata: d.metadata()}
 	p, err := akkawire.ParseSnapshot(d.Bytes(s.columns.Snapshot))
 	if err = cmp.Or(d.Fault, err); err != nil {
-		return annals.Snapshot{}, false, s.rows.Corrupt(it, err)
+		return annals.Snapshot{}, false, s.rows.Corrupt(it, &ability.Damage{Code: ability.Snapshot, From: n, To: n, Err: err})
 	}
 	found.Payload = p
 	return found, true, nil

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqltx"
+	"github.com/annals-go/annals/verify"
 )
 
 // The rehearsal of docs/guide/production.md: a copy that was taken while the service worked is sound, its list agrees with its events, and a
@@ -50,9 +50,9 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	for checked, err := range ability.CheckAll(t.Context(), store, store.Query().IDs(t.Context(), account.Type, "")) {
-		if err != nil || len(checked.Holes) > 0 || checked.Err != nil {
-			t.Errorf("%v: holes %v, %v, %v", checked.ID, checked.Holes, checked.Err, err)
+	for checked, err := range verify.Store(t.Context(), store, verify.Options{Type: account.Type}) {
+		if err != nil || len(checked.Found) > 0 {
+			t.Errorf("%v: found %v, %v", checked.ID, checked.Found, err)
 		}
 	}
 	accounts, err := aggregate.New(store, account, aggregate.Options{})

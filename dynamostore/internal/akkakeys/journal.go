@@ -3,11 +3,14 @@ package akkakeys
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/quote"
 )
@@ -78,7 +81,7 @@ func (j Journal) Read(ctx context.Context, x plan.Executor, id annals.Persistenc
 			}
 		}
 		if d.Fault != nil {
-			return nil, nil, j.Corrupt(it, d.Fault)
+			return nil, nil, j.Corrupt(it, &ability.Damage{Code: ability.Head, Err: d.Fault})
 		}
 		*numbers = append(*numbers, annals.SeqNr(n))
 	}
@@ -115,6 +118,46 @@ func (j Journal) fits(items []plan.Item) error {
 		return plan.Misfit("table %q: none of %d items is of the journal %q; a key is %s. If that is of another journal, name it in OtherNames", j.Table, len(items), j.Name, quote.Text(sample))
 	}
 	return nil
+}
+
+// Parse returns the kind of an item, the id in its key, and the number at the end of the key. The kind is "" for an item of another journal.
+func (j Journal) Parse(it plan.Item) (kind string, id annals.PersistenceID, n int64) {
+	key := plan.KeyText(it[j.Hash])
+	rest, ours := strings.CutPrefix(key, j.Name)
+	if end := strings.LastIndexByte(rest, '-'); ours && end > 0 {
+		n, err := strconv.ParseInt(rest[end+1:], 10, 64)
+		for _, kind := range Kinds {
+			if id, ok := strings.CutPrefix(rest[:end], kind); ok && err == nil {
+				return kind, annals.PersistenceID(id), n
+			}
+		}
+	}
+	return "", "", 0
+}
+
+// Ambiguous reports whether a key with id may be one of another journal with another id: nothing in a key marks where the name of the journal
+// ends.
+func (j Journal) Ambiguous(id annals.PersistenceID) bool {
+	return slices.ContainsFunc(Kinds, func(kind string) bool {
+		return strings.Contains(j.Name+"-", kind) || strings.Contains("-"+string(id), kind)
+	})
+}
+
+// Row is plan.Row for the items of the journal. owner is the id in an event, "" where it cannot be read.
+func (j Journal) Row(it plan.Item, owner annals.PersistenceID) (annals.PersistenceID, *ability.Damage) {
+	kind, id, n := j.Parse(it)
+	key := plan.KeyText(it[j.Hash])
+	switch {
+	case kind == "" && j.knows(key):
+		return "", nil // of another journal
+	case kind == "":
+		return "", plan.Misplaced("", 0, fmt.Errorf("the key %s is of no known journal", quote.Text(key)))
+	case j.Ambiguous(id) && (kind != Events || owner != id):
+		return "", nil
+	case kind != Events && (n < 0 || n >= j.Shards):
+		return id, plan.Misplaced(id, 0, fmt.Errorf("the key %s is not in one of the %d shards of SequenceShards", quote.Text(key), j.Shards))
+	}
+	return id, nil
 }
 
 // knows reports whether a key begins with the name of a known journal.

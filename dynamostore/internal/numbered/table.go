@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -129,5 +130,5 @@ func (t Table) Corrupt(row plan.Item, err error) error {
 }
 
 func (t Table) notOfKey(row plan.Item) error {
-	return t.Corrupt(row, fmt.Errorf("the number %d is not the one of its key", t.NumberOf(row)))
+	return t.Corrupt(row, &ability.Damage{Code: ability.Key, From: t.NumberOf(row), To: t.NumberOf(row), Err: fmt.Errorf("the number %d is not the one of its key", t.NumberOf(row))})
 }

@@ -20,6 +20,7 @@ type Offer struct {
 	Tables       []Table
 	Capabilities annals.Capabilities
 	Check        Check
+	Row          Row // for every table of the layout, and those of StatesIn
 	// On returns what the layout offers beside states. x runs the requests.
 	On     func(x Executor) Contracts
 	States States
@@ -44,6 +45,8 @@ type Contracts struct {
 	ability.Recoverer
 	ability.Skipper
 	ability.Forgetter
+	// Audit is nil where Row tells everything.
+	Audit Audit
 	// Guard returns guards of which one fails when an append of id after n would be a conflict. n is the last number that was read, below
 	// the greatest one. It is called where GuardsReads is claimed.
 	Guard func(id annals.PersistenceID, n annals.SeqNr) ([]Guard, error)

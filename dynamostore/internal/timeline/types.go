@@ -70,6 +70,15 @@ func (t *Types) add(names ...string) {
 	}
 }
 
+// Listed reports whether the item lists name. It is read when name is not known.
+func (t *Types) Listed(ctx context.Context, x plan.Executor, name string) (bool, error) {
+	if known, _ := t.has(name); known {
+		return true, nil
+	}
+	it, _, err := x.Get(ctx, plan.Get{Table: t.Table, Key: t.Key})
+	return slices.Contains(t.Learn(it), name), err
+}
+
 // Learn records the types in the item and returns them in order.
 func (t *Types) Learn(it plan.Item) []string {
 	names := map[string]bool{}

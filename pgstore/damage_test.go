@@ -1,0 +1,109 @@
+package pgstore_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/internal/verifytest"
+	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/verify"
+)
+
+// Each kind of damage in one database is found, and nothing else.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	url, ctx := postgres.Schema(t), t.Context()
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, url, `CREATE TABLE durable_state_own (LIKE durable_state INCLUDING ALL);
+		ALTER TABLE durable_state DROP CONSTRAINT durable_state_pkey, ADD PRIMARY KEY (persistence_id, revision)`) // as in older tables
+	s = openAt(t, url, pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"Own": {Table: "durable_state_own"}}})
+	plugin := annals.NewWriteID()
+	for _, id := range []annals.PersistenceID{"sound", "T|sound", "T|deleted", "T|missing", "T|first", "T|newest", "T|hole", "T|unreadable", "T|snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot type", "T|moved", "T|two"} {
+		for after := range annals.SeqNr(5) {
+			c := annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text("event")}}, WriteID: annals.NewWriteID()}
+			if id == "T|hole" {
+				c.WriteID = plugin // has one id for many commits
+			}
+			if _, err := s.Journal().Append(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 3, Payload: text("state")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Journal().DeleteTo(ctx, "T|deleted", 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []annals.PersistenceID{"S|sound", "S|unreadable", "S|old", "S|slice", "S|twice", "Own|sound", "Own|elsewhere", "Other|in own"} {
+		for after := range annals.SeqNr(2) {
+			w := annals.StateWrite{ID: id, After: after, Payload: text("state"), Event: &annals.NewEvent{Payload: text("event")}}
+			if _, err := s.States().Put(ctx, w); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.States().Delete(ctx, annals.StateWrite{ID: "S|tombstone"}); err != nil {
+		t.Fatal(err)
+	}
+	newest, err := s.Query().Newest(ctx, annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	progress := annals.Progress{Projection: "p", Through: newest, Offsets: []annals.Offset{{Time: newest.Time.Add(1000), ID: "T|sound", SeqNr: 5}, {Time: newest.Time.Add(1000), ID: "T|two", SeqNr: 9}}}
+	if err := s.Offsets().Save(ctx, progress); err != nil {
+		t.Fatal(err)
+	}
+	run(t, url, `
+		DELETE FROM event_journal WHERE persistence_id = 'T|missing' AND seq_nr IN (2, 4);
+		DELETE FROM event_journal WHERE persistence_id = 'T|first' AND seq_nr = 1;
+		DELETE FROM event_journal WHERE persistence_id = 'T|newest' AND seq_nr = 5;
+		DELETE FROM event_journal WHERE persistence_id = 'T|hole' AND seq_nr = 4;
+		UPDATE event_journal SET db_timestamp = 'infinity' WHERE persistence_id = 'T|unreadable' AND seq_nr = 4;
+		UPDATE snapshot SET write_timestamp = 9223372036854775807 WHERE persistence_id = 'T|snapshot';
+		DELETE FROM event_journal WHERE persistence_id = 'T|orphan';
+		UPDATE event_journal SET slice = (slice + 1) % 1024 WHERE persistence_id = 'T|slice' AND seq_nr IN (2, 3);
+		UPDATE event_journal SET entity_type = 'U' WHERE persistence_id = 'T|type' AND seq_nr = 5;
+		UPDATE snapshot SET entity_type = 'U' WHERE persistence_id = 'T|snapshot type';
+		UPDATE snapshot SET db_timestamp = db_timestamp + interval '1 microsecond' WHERE persistence_id = 'T|moved';
+		UPDATE durable_state SET db_timestamp = 'infinity' WHERE persistence_id = 'S|unreadable';
+		UPDATE durable_state SET revision = 1 WHERE persistence_id = 'S|old';
+		UPDATE durable_state SET slice = (slice + 1) % 1024 WHERE persistence_id = 'S|slice';
+		INSERT INTO durable_state (SELECT (r).* FROM (SELECT jsonb_populate_record(d, '{"revision": 1}') r FROM durable_state d WHERE persistence_id = 'S|twice') x);
+		INSERT INTO durable_state SELECT * FROM durable_state_own WHERE persistence_id = 'Own|elsewhere';
+		INSERT INTO durable_state_own SELECT * FROM durable_state WHERE persistence_id = 'Other|in own';
+		UPDATE akka_projection_timestamp_offset_store SET slice = (slice + 1) % 1024 WHERE persistence_id = 'T|sound'`)
+	verifytest.Want(t, s, verify.Options{Projections: []string{"p"}},
+		"missing T|missing 2 2", "missing T|missing 4 4", "missing T|first 1 1", "hole T|hole 4 4", "position T|two 6 9 p",
+		"unreadable T|unreadable 4 4", "snapshot T|snapshot 3 3", "orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot type 3 3", "index T|moved 3 3",
+		"state S|unreadable 2 2", "state S|old 1 2", "key S|slice 2 2", "doubled S|twice 1 2", "key Own|elsewhere 2 2", "key Other|in own 2 2", "key T|sound 0 0")
+}
+
+// Nothing is found in a sound store, whatever is written meanwhile.
+func TestSoundUnderLoad(t *testing.T) {
+	t.Parallel()
+	verifytest.Load(t, openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true}), 3)
+}
+
+// In the tables that the plugin left there is what it is known to leave, and nothing else.
+func TestGoldenDamage(t *testing.T) {
+	t.Parallel()
+	for _, folder := range goldenFolders {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, goldenDatabase(t, folder), goldenOptions(folder))
+			verifytest.Want(t, s, verify.Options{}, pluginLeft[folder]...)
+		})
+	}
+}
+
+// pluginLeft is what the plugin left in its tables: snapshots of entities whose events were removed with their numbers, or that never had as many.
+var pluginLeft = map[string][]string{
+	"snapshots": {"orphan Order|s-4 1 1", "orphan Order|s-5 7 7", "orphan Order|s-7 9 9", "orphan Ünï|ß #/ 1 2 2"},
+}

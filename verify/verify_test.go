@@ -1,0 +1,103 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/verify"
+)
+
+// checked is a store whose Check is check.
+type checked struct {
+	annals.Store
+	check func(annals.PersistenceID) ([]*ability.Damage, error)
+}
+
+func (c checked) Unwrap() annals.Store { return c.Store }
+
+func (c checked) Check(_ context.Context, id annals.PersistenceID, _ func(ability.Stored)) ([]*ability.Damage, error) {
+	return c.check(id)
+}
+
+func newStore(t *testing.T) annals.Store {
+	t.Helper()
+	s := memstore.New()
+	for _, id := range []annals.PersistenceID{"T|a", "T|b", "T|c"} {
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// A run goes on before the entity that it could not check, and before each that waits for its second look.
+func TestGoesOnBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("no connection")
+	suspect := []*ability.Damage{{Code: ability.Missing, ID: "T|a", From: 1, To: 1, Err: failure}}
+	for _, found := range [][]*ability.Damage{nil, suspect} {
+		s := checked{newStore(t), func(id annals.PersistenceID) ([]*ability.Damage, error) {
+			switch id {
+			case "T|a":
+				return found, nil
+			case "T|b":
+				return nil, failure
+			}
+			return nil, nil
+		}}
+		o, want := verify.Options{}, "T|a"
+		if found != nil {
+			o.Settle, want = time.Hour, ""
+		}
+		var last verify.Step
+		var err error
+		for last, err = range verify.Store(t.Context(), s, o) {
+		}
+		if !errors.Is(err, failure) || last.After != want {
+			t.Errorf("%v: the last step is %+v, %v", found, last, err)
+		}
+	}
+}
+
+// What only one of the two looks finds is not reported, and of a range what both find.
+func TestSecondLook(t *testing.T) {
+	t.Parallel()
+	looks := map[annals.PersistenceID]int{}
+	s := checked{newStore(t), func(id annals.PersistenceID) ([]*ability.Damage, error) {
+		damage := func(from, to annals.SeqNr) []*ability.Damage {
+			return []*ability.Damage{{Code: ability.Missing, ID: id, From: from, To: to, Err: errors.New("lost")}}
+		}
+		looks[id]++
+		switch second := looks[id] == 2; {
+		case id == "T|a" && !second:
+			return damage(5, 5), nil
+		case id == "T|b" && second:
+			return damage(7, 12), nil
+		case id == "T|b":
+			return damage(5, 9), nil
+		case id == "T|c" && second:
+			return damage(6, 6), nil
+		case id == "T|c":
+			return damage(5, 5), nil
+		}
+		return nil, nil
+	}}
+	var ids []annals.PersistenceID
+	for step, err := range verify.Store(t.Context(), s, verify.Options{Settle: 1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids = append(ids, step.ID); step.ID != "T|b" && step.Found != nil || step.ID == "T|b" && (len(step.Found) != 1 || step.Found[0].From != 7 || step.Found[0].To != 9) {
+			t.Errorf("%+v", step)
+		}
+	}
+	if slices.Sort(ids); !slices.Equal(ids, []annals.PersistenceID{"T|a", "T|b", "T|c"}) {
+		t.Errorf("the steps are of %q", ids)
+	}
+}
