@@ -71,7 +71,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	case err != nil:
 		return err
 	case last == n && !event:
-		return nil
+		return j.remains(ctx, id, after, n)
 	case last != after:
 		return &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 	}
@@ -99,12 +99,26 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 	out, err := j.x.Write(ctx, w)
 	if err == nil && out.Repeated { // an append, or a skip to a later number, may have written this counter too
 		var stands bool
-		if last, stands, err = j.newest(ctx, id, n); err == nil && (last != n || stands) {
+		switch last, stands, err = j.newest(ctx, id, n); {
+		case err != nil:
+		case last != n || stands:
 			err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
+		default:
+			err = j.remains(ctx, id, after, n)
 		}
 	}
 	if err == nil && event {
 		err = d.lower(ctx, []annals.SeqNr{after})
+	}
+	return err
+}
+
+// remains returns ErrConflict when n is no longer the last number: then its event, which was found deleted, may have been deleted by a skip to a later
+// number after the last number was read.
+func (j *journal) remains(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	last, err := j.LastSeqNr(ctx, id)
+	if err == nil && last != n {
+		err = &annals.Error{Kind: annals.ErrConflict, After: after, Last: last}
 	}
 	return err
 }

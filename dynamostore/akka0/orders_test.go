@@ -184,6 +184,39 @@ func TestSkipBesideAppendInEveryOrder(t *testing.T) {
 	}, func(bench) error { return nil })
 }
 
+// A skip is not taken for stored because a skip to a later number has deleted the event of its number.
+func TestSkipBesideSkippedEventInEveryOrder(t *testing.T) {
+	everyOrder(t, 0, plantest.Orders{}, func(b bench) []func(plan.Executor) error {
+		appended, skipped := false, false
+		return []func(plan.Executor) error{
+			func(x plan.Executor) error {
+				err := b.appends(x, 0)
+				if appended = err == nil; appended {
+					err = b.offer.On(x).SkipTo(b.Context(), "a", 2, 4)
+				}
+				if appended && skipped {
+					return errors.New("event 2 is stored, and so is a skip to 2")
+				}
+				return ignoreConflict(err)
+			},
+			func(x plan.Executor) error {
+				err := b.offer.On(x).SkipTo(b.Context(), "a", 0, 2)
+				if skipped = err == nil; appended && skipped {
+					return errors.New("event 2 is stored, and so is a skip to 2")
+				}
+				return ignoreConflict(err)
+			},
+		}
+	}, func(bench) error { return nil })
+}
+
+func ignoreConflict(err error) error {
+	if errors.Is(err, annals.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
 // The last number does not go down beside a delete of everything and an append.
 func TestLastInEveryOrder(t *testing.T) {
 	everyOrder(t, 2, plantest.Orders{}, func(b bench) []func(plan.Executor) error {
