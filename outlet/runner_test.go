@@ -204,7 +204,7 @@ func TestRefusedMessageIsParked(t *testing.T) {
 				t.Errorf("published although parked: %s", parked)
 			}
 		}
-		if want := map[string]int{"handle": 9, "park": 1}; !maps.Equal(seen.published, want) {
+		if want := map[string]int{"take": 4, "handle": 9, "park": 1, "release": 4}; !maps.Equal(seen.published, want) {
 			t.Errorf("the observer has seen %v, want %v", seen.published, want)
 		}
 		refuses.Store(false)
