@@ -69,7 +69,7 @@ func newRuntime[C, S, R any](store annals.Store, model host.Observed[C, S, R], o
 type Stats struct {
 	Entities int   // in memory
 	Pending  int   // commands that wait for an answer, of all entities
-	Evicted  int64 // entities that were dropped from memory since the Runtime was made: idle, to make room, or by Evict
+	Evicted  int64 // entities that were dropped from memory since the Runtime was made: after IdleAfter, for others because of MaxEntities, or by Evict
 }
 
 // Stats returns what is in memory now. It takes no time, and may be called often.

@@ -37,7 +37,7 @@ func TestDamage(t *testing.T) {
 		"orphan T|1 5 5", "orphan T|2 1 1", "position T|1 3 7 p", "projection  0 0 gone", "projection annals.parked|7/none 0 0 none", "codec annals.lease|broken 1 1")
 	verifytest.Want(t, s, verify.Options{Type: "T"}, "orphan T|1 5 5", "orphan T|2 1 1")
 	verifytest.Want(t, s, verify.Options{IDs: []annals.PersistenceID{"T|2"}}, "orphan T|2 1 1")
-	verifytest.Want(t, s, verify.Options{Since: r.Time.Add(time.Hour), Type: "T"}, "orphan T|2 1 1") // it has no events, so nobody knows when
+	verifytest.Want(t, s, verify.Options{Since: r.Time.Add(time.Hour), Type: "T"}, "orphan T|2 1 1") // it has no events, so no time is known
 }
 
 // Nothing is found in a sound store, whatever is written meanwhile.

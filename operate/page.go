@@ -25,8 +25,8 @@ type PageOptions struct {
 	// Token, of 16 characters or more, is asked of everybody: in a form, once for each browser session, or as "Authorization: Bearer TOKEN". "": it is not.
 	Token string
 	// Allow is asked about each request, after Token: an error refuses it, and its text is shown. So a program lets only those in whom its own session or
-	// the header of its proxy names. It may be called from many goroutines at once, also to find out which buttons to show. nil: everybody who has the Token
-	// may look, nobody may change anything; and without Token only requests from this machine are answered. A proxy on this machine must then add a header
+	// the header of its proxy names. It may be called from many goroutines at once, also to find out which buttons to show. nil: each request with the Token
+	// may read, and none may change anything; without Token only requests from this machine are answered. A proxy on this machine must then add a header
 	// such as X-Forwarded-For, which has its requests refused: others cannot be told from those of this machine.
 	Allow func(r *http.Request, a Action) error
 	// Logger gets a line for each change that was made or refused, and for each page that failed; nil: slog.Default().
@@ -202,7 +202,7 @@ func (p *page) write(w http.ResponseWriter, r *http.Request, status int, s *shee
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // the browser may have gone
+	_, _ = b.WriteTo(w) // an error is one of the connection
 }
 
 // fail shows err; status 0 is that of its kind.

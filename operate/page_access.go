@@ -17,7 +17,7 @@ import (
 // guarded is h for those who may read.
 func (p *page) guarded(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if p.o.Token != "" && !p.known(r) {
+		if p.o.Token != "" && !p.hasToken(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			p.write(w, r, http.StatusUnauthorized, &sheet{Page: "login", Title: "Log in", Data: struct {
 				Next  string
@@ -83,8 +83,8 @@ func (p *page) cookie() (name, value string) {
 	return "annals-" + sum("the name of the cookie")[:8], sum("the value of the cookie")
 }
 
-// known reports whether r has the token, or the cookie of those who had it.
-func (p *page) known(r *http.Request) bool {
+// hasToken reports whether r has the token, or the cookie that a request with the token gets.
+func (p *page) hasToken(r *http.Request) bool {
 	if token, ok := bearer(r); ok {
 		return same(token, p.o.Token)
 	}

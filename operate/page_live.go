@@ -103,7 +103,7 @@ func (p *page) repeats(w http.ResponseWriter, r *http.Request, template string, 
 			}
 			if b.String() != last {
 				if last = b.String(); s.event("page", "", last) != nil {
-					return nil // the browser has gone
+					return nil // the connection has ended
 				}
 			}
 			select {
@@ -146,7 +146,7 @@ func (p *page) tailEvents(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 			if s.event("rows", formatOffset(batch.Through), b.String()) != nil {
-				return nil // the browser has gone
+				return nil // the connection has ended
 			}
 		}
 	})

@@ -35,8 +35,8 @@ func (piped) Flush() {}
 // sent is a server-sent event.
 type sent struct{ kind, id, data string }
 
-// follow asks for a stream, which it returns event by event, and "" when it has ended.
-func follow(ctx context.Context, t *testing.T, page http.Handler, path string, header map[string]string) (next func() sent) {
+// openStream asks for a stream, which it returns event by event, and "" when it has ended.
+func openStream(ctx context.Context, t *testing.T, page http.Handler, path string, header map[string]string) (next func() sent) {
 	t.Helper()
 	r, w := io.Pipe()
 	request := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/"+path, nil)
@@ -82,7 +82,7 @@ func TestPageFollowsEvents(t *testing.T) {
 		stream, _, _ = strings.Cut(stream, `"`)
 		stream = strings.ReplaceAll(stream, "&amp;", "&")
 		began := time.Now()
-		next := follow(t.Context(), t, v.page, stream, nil)
+		next := openStream(t.Context(), t, v.page, stream, nil)
 		metered(t, s, "<b>", 1)
 		e := next()
 		for e.data == "" { // the place has moved
@@ -103,7 +103,7 @@ func TestPageFollowsEvents(t *testing.T) {
 		}
 		metered(t, s, "later", 1)
 		ctx, stop := context.WithCancel(t.Context())
-		next = follow(ctx, t, v.page, stream, map[string]string{"Last-Event-ID": last})
+		next = openStream(ctx, t, v.page, stream, map[string]string{"Last-Event-ID": last})
 		if e := next(); !strings.Contains(e.data, "Meter|later") || strings.Contains(e.data, "&lt;b") {
 			t.Errorf("%+v", e)
 		}
@@ -121,7 +121,7 @@ func TestPageRefreshes(t *testing.T) {
 		s := memstore.New()
 		parkAll(t, s, "sums", "broken")
 		v := visit(t, s, config(s), operate.PageOptions{})
-		next := follow(t.Context(), t, v.page, "projection?name=sums", nil)
+		next := openStream(t.Context(), t, v.page, "projection?name=sums", nil)
 		if e := next(); e.kind != "page" || !strings.Contains(e.data, "broken") || strings.Contains(e.data, "<html") || strings.Contains(e.data, "is paused") {
 			t.Errorf("%+v", e)
 		}
@@ -239,7 +239,7 @@ func TestPageStreamsAreBounded(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var all []func() sent
 		for range 100 {
-			all = append(all, follow(ctx, t, v.page, "", nil))
+			all = append(all, openStream(ctx, t, v.page, "", nil))
 		}
 		for _, next := range all {
 			if next().kind != "page" {

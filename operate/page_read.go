@@ -14,7 +14,7 @@ import (
 
 const (
 	pageSize     = 100  // events, ids and parked entities of one page
-	mostReplayed = 1000 // events that are read for a state that nobody has asked for
+	mostReplayed = 1000 // events that are read for the newest state, which is shown unasked
 )
 
 // overview is how all projections are.
@@ -29,7 +29,7 @@ type overview struct {
 
 // cache keeps an overview for a moment: several browsers have it sent again and again, and it can count many events.
 type cache struct {
-	turn chan struct{} // of one element: whoever has put it in may use what follows
+	turn chan struct{} // a lock of what follows, for which a request can stop to wait; of one element
 	kept overview
 	read time.Time
 }

@@ -29,7 +29,7 @@ func asset(file, kind string) http.HandlerFunc {
 		}
 		w.Header().Set("Content-Type", kind)
 		w.Header().Set("Cache-Control", "private, max-age=60")
-		_, _ = w.Write(content) // the browser may have gone
+		_, _ = w.Write(content) // an error is one of the connection
 	}
 }
 

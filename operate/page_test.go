@@ -154,7 +154,7 @@ func TestPageIsHarmless(t *testing.T) {
 		if strings.Contains(body, "<i data-evil") || strings.Count(body, "<script") > 1 || w.Code == http.StatusInternalServerError || len(body) > 1<<20 {
 			t.Errorf("%q: %d, %d bytes: %.5000s", path, w.Code, len(body), body)
 		}
-		for _, r := range regexp.MustCompile(`(?s)<input id="(search|type|tag|after|correlation|since)".*?>|<input type="hidden" name="type".*?>`).ReplaceAllString(body, "") { // what somebody has typed stays as it is
+		for _, r := range regexp.MustCompile(`(?s)<input id="(search|type|tag|after|correlation|since)".*?>|<input type="hidden" name="type".*?>`).ReplaceAllString(body, "") { // what was typed into a form stays as it is
 			if r != '\n' && !strconv.IsPrint(r) {
 				t.Fatalf("%q: the page has %q", path, r)
 			}
@@ -242,7 +242,7 @@ func TestPageLists(t *testing.T) {
 	writes := 0
 	v := visit(t, watched(s, &writes), config(s), operate.PageOptions{Prefix: "/a/b/"})
 	next := regexp.MustCompile(`<a href="([^"]+)" rel="next"`)
-	follow := func(path, item string) (all []string) {
+	allPages := func(path, item string) (all []string) {
 		for path != "" {
 			w := v.get(path)
 			if w.Code != 200 {
@@ -261,20 +261,20 @@ func TestPageLists(t *testing.T) {
 	const link = `<li><a href="entity\?id=([^"]+)"`
 	for path, want := range map[string]int{"entities": 252, "entities?type=Meter": 251, "entities?type=Limit": 1, "entities?search=Meter%7C1": 100, "entities?search=Meter%7C1&all=1": 100, "entities?type=Meter&search=24": 10, "entities?search=007": 2, "entities?search=24&all=1": 13,
 		"entities?search=none": 0, "entities?search=nothing&all=1": 0} {
-		if got := follow(path, link); len(got) != want {
+		if got := allPages(path, link); len(got) != want {
 			t.Errorf("%s has %d ids, want %d: %v", path, len(got), want, got)
 		}
 	}
-	if got := follow("entity?id=Meter%7Cmany", `<tr id="n(\d+)"`); len(got) != 250 || got[0] != "1" || got[249] != "250" {
+	if got := allPages("entity?id=Meter%7Cmany", `<tr id="n(\d+)"`); len(got) != 250 || got[0] != "1" || got[249] != "250" {
 		t.Errorf("%d events", len(got))
 	}
-	if got := follow("entity?id=Meter%7Cmany&at=150", `<tr id="n(\d+)"`); len(got) != 150 || got[0] != "101" {
+	if got := allPages("entity?id=Meter%7Cmany&at=150", `<tr id="n(\d+)"`); len(got) != 150 || got[0] != "101" {
 		t.Errorf("%d events", len(got))
 	}
-	if got := follow("tail?after=0", `<tr data-key="(\d+) `); len(got) != 500 {
+	if got := allPages("tail?after=0", `<tr data-key="(\d+) `); len(got) != 500 {
 		t.Errorf("%d events", len(got))
 	}
-	if got := follow("tail", `<tr data-key="(\d+) `); len(got) != 100 || got[0] != "250" || got[99] != "151" {
+	if got := allPages("tail", `<tr data-key="(\d+) `); len(got) != 100 || got[0] != "250" || got[99] != "151" {
 		t.Errorf("%d events: %v", len(got), got)
 	}
 	body := v.get("").Body.String()

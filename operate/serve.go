@@ -28,14 +28,14 @@ func (v servedView) print(w io.Writer) { fmt.Fprintln(w, v.Address) }
 
 func (o *options) serveCommand() *cobra.Command {
 	c := &cobra.Command{Use: "serve", Short: "Serve a page that shows all of this in a browser",
-		Long: "Serve a page that shows in a browser what the other commands show, until it is interrupted. It prints the address, with a token: whoever has it may look, and\n" +
+		Long: "Serve a page that shows in a browser what the other commands show, until it is interrupted. It prints the address, with a token: all who have it may look, and\n" +
 			"with --allow-changes also pause and resume projections, and retry or discard parked entities. The token is that of the environment variable " + tokenEnv + ",\n" +
 			"or a new one. Without TLS, which a proxy adds, listen on this machine only, as without --listen."}
 	f := c.Flags()
 	listen := f.String("listen", "127.0.0.1:0", "address to listen on; port 0 takes a free one")
 	prefix := f.String("prefix", "/", "path of the page, if a proxy passes on only that")
 	changes := f.Bool("allow-changes", false, "the page may pause and resume projections, and retry or discard parked entities")
-	user := f.String("user-header", "", "in place of a token: only requests with this header, in which a proxy names the user. The proxy must remove it from what it gets, and others must not reach the address: they could name anybody")
+	user := f.String("user-header", "", "in place of a token: only requests with this header, in which a proxy names the user. The proxy must remove it from what it gets, and others must not reach the address: they could name any user")
 	source := sourceFlag(c)
 	return o.command(c, func(k *call) error {
 		if len(k.args) > 0 {

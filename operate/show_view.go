@@ -138,11 +138,11 @@ func (v *entityView) covered() annals.SeqNr {
 // line prints an event in a line or two, which begin with indent; before comes before its number.
 func (v eventView) line(w io.Writer, indent, before string) {
 	fmt.Fprintf(w, "%s%s%d  %s  %s%s\n", indent, before, v.Number, v.Time, named(v.Payload.Manifest), v.Payload.text(300))
-	v.rest(w, indent)
+	v.details(w, indent)
 }
 
-// rest prints what few events have.
-func (v eventView) rest(w io.Writer, indent string) {
+// details prints tags, metadata and what else few events have.
+func (v eventView) details(w io.Writer, indent string) {
 	if rest := more(v.Tags, v.Metadata, v.Writer, v.Adapter); rest != "" {
 		fmt.Fprintf(w, "%s    %s\n", indent, rest)
 	}

@@ -76,7 +76,7 @@ func (n *traceNode) print(w io.Writer, indent string) {
 		fmt.Fprintf(w, "%stimer %s, due %s\n", indent, name(n.Timer.Name), n.Timer.Due)
 	case n.Handles != "":
 		fmt.Fprintf(w, "%s%s  %d  %s  handles %s\n", indent, name(string(e.ID)), e.Number, e.Time, name(n.Handles))
-		e.rest(w, indent)
+		e.details(w, indent)
 	case n.What == "state":
 		e.line(w, indent, name(string(e.ID))+"  state ")
 	default:

@@ -241,7 +241,7 @@ func TestMetadata(t *testing.T) {
 		"alone": {nil, true, func(p annals.Payload) bool {
 			return p.Manifest == "annals.trace" && p.SerializerID == codec.JSONSerializer
 		}},
-		"an object":   {own, true, func(p annals.Payload) bool { r, err := requests.Decode(p); return err == nil && r.User == "ann" }},
+		"an object":   {requestMetadata, true, func(p annals.Payload) bool { r, err := requests.Decode(p); return err == nil && r.User == "ann" }},
 		"empty":       {encoded(pairs.Encode(map[string]string{})), true, func(p annals.Payload) bool { _, err := pairs.Decode(p); return err == nil }},
 		"its own":     {encoded(pairs.Encode(map[string]string{"TraceParent": "x"})), false, func(p annals.Payload) bool { return string(p.Data) == `{"TraceParent":"x"}` }},
 		"a text":      {encoded(texts.Encode("{}")), false, func(p annals.Payload) bool { return string(p.Data) == `"{}"` }},
@@ -308,7 +308,7 @@ func TestManyTypes(t *testing.T) {
 		w.telemetry.End(w.telemetry.Start(t.Context(), c), c, annals.Result{})
 	}
 	if n := len(w.collect()["db.client.operation.duration"].Data.(metricdata.Histogram[float64]).DataPoints); n > 10 {
-		t.Errorf("%d time series of types that somebody asked for", n)
+		t.Errorf("%d time series of types that reads asked for", n)
 	}
 	for i := range 2000 {
 		c := annals.Call{Op: "load", Store: "entity", ID: annals.NewPersistenceID(fmt.Sprint("T", i), "1")}

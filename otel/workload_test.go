@@ -97,7 +97,7 @@ func newWorkload(t *testing.T) *workload {
 	w.check(err)
 	w.store, err = sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "annals.db"), sqlitestore.Options{Observer: w.telemetry})
 	w.check(err)
-	w.counters, err = entity.New(w.store, counter, entity.Options{Observer: w.telemetry, Metadata: w.telemetry.Metadata(own), Logger: silent})
+	w.counters, err = entity.New(w.store, counter, entity.Options{Observer: w.telemetry, Metadata: w.telemetry.Metadata(requestMetadata), Logger: silent})
 	w.check(err)
 	t.Cleanup(func() {
 		w.check(w.counters.Shutdown(context.Background()))
@@ -106,8 +106,8 @@ func newWorkload(t *testing.T) *workload {
 	return w
 }
 
-// own makes the program's own metadata.
-func own(context.Context) (annals.Payload, error) { return requests.Encode(request{"ann"}) }
+// requestMetadata is the metadata of the program.
+func requestMetadata(context.Context) (annals.Payload, error) { return requests.Encode(request{"ann"}) }
 
 func (w *workload) check(err error) {
 	w.t.Helper()

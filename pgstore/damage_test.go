@@ -24,38 +24,14 @@ func TestDamage(t *testing.T) {
 		ALTER TABLE durable_state DROP CONSTRAINT durable_state_pkey, ADD PRIMARY KEY (persistence_id, revision)`) // as in older tables
 	s = openAt(t, url, pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"Own": {Table: "durable_state_own"}}})
 	plugin := annals.NewWriteID()
-	for _, id := range []annals.PersistenceID{"sound", "T|sound", "T|deleted", "T|missing", "T|first", "T|newest", "T|hole", "T|unreadable", "T|snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot type", "T|moved", "T|two"} {
-		for after := range annals.SeqNr(5) {
-			c := annals.Commit{ID: id, After: after, Events: []annals.NewEvent{{Payload: text("event")}}, WriteID: annals.NewWriteID()}
-			if id == "T|hole" {
+	newest := verifytest.Fill(t, s,
+		[]annals.PersistenceID{"sound", "T|sound", "T|missing", "T|first", "T|newest", "T|hole", "T|unreadable", "T|snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot type", "T|moved", "T|two"},
+		[]annals.PersistenceID{"S|sound", "S|unreadable", "S|old", "S|slice", "S|twice", "Own|sound", "Own|elsewhere", "Other|in own"},
+		func(c *annals.Commit) {
+			if c.ID == "T|hole" {
 				c.WriteID = plugin // has one id for many commits
 			}
-			if _, err := s.Journal().Append(ctx, c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 3, Payload: text("state")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Journal().DeleteTo(ctx, "T|deleted", 5); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []annals.PersistenceID{"S|sound", "S|unreadable", "S|old", "S|slice", "S|twice", "Own|sound", "Own|elsewhere", "Other|in own"} {
-		for after := range annals.SeqNr(2) {
-			w := annals.StateWrite{ID: id, After: after, Payload: text("state"), Event: &annals.NewEvent{Payload: text("event")}}
-			if _, err := s.States().Put(ctx, w); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if _, err := s.States().Delete(ctx, annals.StateWrite{ID: "S|tombstone"}); err != nil {
-		t.Fatal(err)
-	}
-	newest, err := s.Query().Newest(ctx, annals.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		})
 	progress := annals.Progress{Projection: "p", Through: newest, Offsets: []annals.Offset{{Time: newest.Time.Add(1000), ID: "T|sound", SeqNr: 5}, {Time: newest.Time.Add(1000), ID: "T|two", SeqNr: 9}}}
 	if err := s.Offsets().Save(ctx, progress); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// Commits wait while two statements are running. When those are blocked, such as by a lock, further statements are sent, also if nobody appends
-// any more, and four at most.
+// Commits wait while two statements are running. When those are blocked, such as by a lock, further statements are sent, also without further
+// appends, and four at most.
 func TestBlockedGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -95,8 +95,8 @@ func (h *condition) tries() {
 	}
 }
 
-// goesOn notes that it has succeeded.
-func (h *condition) goesOn() {
+// succeeds notes that what tries has noted has succeeded.
+func (h *condition) succeeds() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since, h.said = time.Time{}, 0
@@ -176,7 +176,7 @@ func undone(err error) bool { return strings.HasPrefix(sqlState(err), "40") }
 
 // turns has the ranges of a Runner handle their steps one after another for a while, after a database has undone one because of another one.
 type turns struct {
-	token chan struct{} // has room for one step
+	token chan struct{} // of one element, which a step puts in and takes out
 
 	mu    sync.Mutex
 	until time.Time

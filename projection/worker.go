@@ -151,7 +151,7 @@ func (w *worker) follow(ctx context.Context) error {
 		}
 		batch.Items = slices.DeleteFunc(batch.Items, func(e annals.Event) bool { return from.covers(e.Offset()) })
 		if len(batch.Items) == 0 {
-			w.health.goesOn()
+			w.health.succeeds()
 		}
 		began := time.Now()
 		if err := w.handle(ctx, batch); err != nil {
@@ -276,7 +276,7 @@ func (w *worker) succeeded(n int) {
 	if w.doubts && w.suspects == 0 {
 		w.size, w.shrunk, w.doubts = w.fits, time.Now(), false
 	}
-	w.health.goesOn()
+	w.health.succeeds()
 }
 
 // again waits before a step is done again that the database has undone, with err, because of another one.

@@ -23,30 +23,9 @@ func TestDamage(t *testing.T) {
 			return err
 		}}
 	s, db := openAt(t, path, o), raw(t, path)
-	for _, id := range []annals.PersistenceID{"sound", "T|sound", "T|deleted", "T|missing", "T|first", "T|newest", "T|unreadable", "T|tags", "T|checksum", "T|snapshot", "T|sum of snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot slice", "T|moved", "T|two"} {
-		mustAppend(t, s, commit(id, 0, 5))
-		if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 3, Payload: payload("state")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Journal().DeleteTo(ctx, "T|deleted", 5); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []annals.PersistenceID{"S|sound", "S|unreadable", "S|checksum", "S|old", "S|type", "Own|sound", "Own|elsewhere", "Other|in own"} {
-		for after := range annals.SeqNr(2) {
-			w := annals.StateWrite{ID: id, After: after, Payload: payload("state"), Event: &annals.NewEvent{Payload: payload("event")}}
-			if _, err := s.States().Put(ctx, w); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if _, err := s.States().Delete(ctx, annals.StateWrite{ID: "S|tombstone"}); err != nil {
-		t.Fatal(err)
-	}
-	newest, err := s.Query().Newest(ctx, annals.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	newest := verifytest.Fill(t, s,
+		[]annals.PersistenceID{"sound", "T|sound", "T|missing", "T|first", "T|newest", "T|unreadable", "T|tags", "T|checksum", "T|snapshot", "T|sum of snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot slice", "T|moved", "T|two"},
+		[]annals.PersistenceID{"S|sound", "S|unreadable", "S|checksum", "S|old", "S|type", "Own|sound", "Own|elsewhere", "Other|in own"}, nil)
 	progress := annals.Progress{Projection: "p", Through: annals.Offset{Time: newest.Time, ID: "T|newest", SeqNr: 5}, Offsets: []annals.Offset{{Time: newest.Time.Add(1000), ID: "T|sound", SeqNr: 5}, {Time: newest.Time.Add(1000), ID: "T|two", SeqNr: 9},
 		{Time: newest.Time.Add(1000), ID: "T|forgotten", SeqNr: 9}}}
 	if err := s.Offsets().Save(ctx, progress); err != nil {

@@ -26,7 +26,7 @@ func newBalances(store sqltx.Store, o projection.Options) (*projection.Runner, e
 
 // richest lists the accounts that have most.
 func richest(ctx context.Context, store sqltx.Store) (names []string, err error) {
-	names = []string{} // of nobody, as JSON
+	names = []string{} // not nil, which is null in JSON
 	err = store.Read(ctx, func(scan func(...any) error) error {
 		var name string
 		var cents int64

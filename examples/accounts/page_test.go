@@ -154,7 +154,7 @@ func (f *reader) curl(t *testing.T, args []string) string {
 	return string(text)
 }
 
-// catchUp waits until the read model has all events, as somebody who types does.
+// catchUp waits until the read model has all events. A reader of the page, who types the commands, takes longer than that.
 func (f *reader) catchUp(t *testing.T) {
 	t.Helper()
 	store, err := open(t.Context(), f.store, false)

@@ -1,4 +1,4 @@
-// Package verifytest compares what package verify finds in a store with what a test has damaged, in the tests of stores.
+// Package verifytest fills a store, and compares what package verify finds in it with what a test has damaged, in the tests of stores.
 package verifytest
 
 import (
@@ -58,6 +58,44 @@ func Want(t *testing.T, s annals.Store, o verify.Options, want ...string) {
 			t.Errorf("not found: %s", line)
 		}
 	}
+}
+
+// Fill gives each of ids five events, of a commit each, and a snapshot of the third, and each of states two writes with an event, for a test to damage.
+// T|deleted has its events deleted then, and S|tombstone is a deleted state. change may change a commit before it is stored; nil does not. Fill returns the
+// offset of the newest event.
+func Fill(t *testing.T, s annals.Store, ids, states []annals.PersistenceID, change func(*annals.Commit)) annals.Offset {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	event := annals.NewEvent{Payload: payload("event")}
+	for _, id := range append(slices.Clone(ids), "T|deleted") {
+		for after := range annals.SeqNr(5) {
+			c := annals.Commit{ID: id, After: after, Events: []annals.NewEvent{event}, WriteID: annals.NewWriteID()}
+			if change != nil {
+				change(&c)
+			}
+			_, err := s.Journal().Append(ctx, c)
+			must(err)
+		}
+		must(s.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 3, Payload: payload("state")}))
+	}
+	must(s.Journal().DeleteTo(ctx, "T|deleted", 5))
+	for _, id := range states {
+		for after := range annals.SeqNr(2) {
+			_, err := s.States().Put(ctx, annals.StateWrite{ID: id, After: after, Payload: payload("state"), Event: &event})
+			must(err)
+		}
+	}
+	_, err := s.States().Delete(ctx, annals.StateWrite{ID: "S|tombstone"})
+	must(err)
+	newest, err := s.Query().Newest(ctx, annals.Filter{})
+	must(err)
+	return newest
 }
 
 // writers is how many entities Load writes to at a time, and leastRounds how often each of them at least.

@@ -91,7 +91,7 @@ func TestPageInABrowser(t *testing.T) {
 		p := b.open(t, true)
 		p.goTo(address + "#token=" + strings.ReplaceAll(token, " ", "%20"))
 		p.wait(`document.querySelector("h1").textContent === "Is all well?"`)
-		follow(t, p, address, s)
+		liveViews(t, p, address, s)
 		moves(t, p, address)
 		acts(p, address)
 	})
@@ -127,8 +127,8 @@ func TestPageInABrowser(t *testing.T) {
 	}
 }
 
-// follow has new events come, and stay away while somebody reads.
-func follow(t *testing.T, p *tab, address string, s annals.Store) {
+// liveViews checks that new events are shown, and that they are not while the reader pauses or has marked text.
+func liveViews(t *testing.T, p *tab, address string, s annals.Store) {
 	t.Helper()
 	last := map[string]annals.SeqNr{}
 	place := func(id string) {
@@ -156,13 +156,13 @@ func follow(t *testing.T, p *tab, address string, s annals.Store) {
 	p.get(`document.querySelector("[data-pause]").click()`)
 	p.wait(`document.querySelector("tbody tr").innerText.includes("Order|later")`)
 
-	// The start page stays as it is while somebody has marked something.
+	// The start page stays as it is while the reader has marked text.
 	p.goTo(address)
 	p.wait(`document.querySelector("[data-state]").textContent === "refreshes itself"`)
 	p.get(`getSelection().selectAllChildren(document.querySelector("#live table")); document.querySelector("#live .note").textContent = "marked"`)
 	p.wait(`document.querySelector("[data-state]").textContent === "there is something new"`)
 	if !strings.Contains(p.text(), "marked") {
-		t.Error("what somebody reads is replaced")
+		t.Error("marked text is replaced")
 	}
 	p.get(`getSelection().removeAllRanges()`)
 	p.wait(`!document.querySelector("#live .note").textContent.includes("marked")`)
