@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -169,6 +170,7 @@ func guardsEarlierReads(h *harness) {
 				last = first
 				see()
 				for tries := 0; err == nil && last == first && tries < 50; tries++ {
+					runtime.Gosched() // the other writer may share the processor
 					last, err = read(ctx, in, id)
 				}
 				if err != nil {
