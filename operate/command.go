@@ -25,7 +25,7 @@ type Config struct {
 
 	// Entities are the behaviors of the program. Of others the command shows the events and states as they are stored.
 	Entities []Entity
-	// Projections are names that "projection list" shows beside those that the store can list.
+	// Projections are names that "projection list" shows beside those that the store can list. Command trace says of them whether they have handled an event.
 	Projections []string
 	// Descriptors are those of protobuf payloads that are to be shown as JSON, such as protoregistry.GlobalFiles where all generated code is linked. A manifest names
 	// its message: by the full name, by the name of the Java class, or by the last part of the name where only one message has that. The flag

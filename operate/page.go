@@ -29,6 +29,9 @@ type PageOptions struct {
 	// may read, and none may change anything; without Token only requests from this machine are answered. A proxy on this machine must then add a header
 	// such as X-Forwarded-For, which has its requests refused: others cannot be told from those of this machine.
 	Allow func(r *http.Request, a Action) error
+	// User names who has sent a request, for the Logger: from the program's own session, or from the header of its proxy. It may be called from many
+	// goroutines at once. nil: the Logger gets the address only.
+	User func(r *http.Request) string
 	// Logger gets a line for each change that was made or refused, and for each page that failed; nil: slog.Default().
 	Logger *slog.Logger
 }

@@ -128,7 +128,8 @@ func TestPageActs(t *testing.T) {
 	parkAll(t, s, "sums", "broken", "broken", "other")
 	var log bytes.Buffer
 	var asked []operate.Action
-	v := visit(t, s, config(s), operate.PageOptions{Prefix: "ops", Token: token, Logger: slog.New(slog.NewTextHandler(&log, nil)), Allow: func(_ *http.Request, a operate.Action) error {
+	user := func(r *http.Request) string { return r.Header.Get("X-User") }
+	v := visit(t, s, config(s), operate.PageOptions{Prefix: "ops", Token: token, User: user, Logger: slog.New(slog.NewTextHandler(&log, nil)), Allow: func(_ *http.Request, a operate.Action) error {
 		asked = append(asked, a)
 		return nil
 	}})
@@ -144,6 +145,7 @@ func TestPageActs(t *testing.T) {
 		}
 	}
 	secret := v.secret(t, "sums")
+	v.header.Set("X-User", "eve\u202e")
 	act := func(location string, form url.Values) {
 		t.Helper()
 		form.Set("form", secret)
@@ -195,7 +197,7 @@ func TestPageActs(t *testing.T) {
 			t.Errorf("nobody asked whether %+v is allowed", a)
 		}
 	}
-	if n := strings.Count(log.String(), "the page for operators changed a projection"); n != 5 {
+	if n := strings.Count(log.String(), "the page for operators changed a projection"); n != 5 || strings.Count(log.String(), `user=eve\u202e`) != n {
 		t.Errorf("the log has %d changes: %s", n, &log)
 	}
 	if strings.Contains(log.String(), token) {

@@ -110,7 +110,7 @@ func (c change) run(a *answer, control *projection.Control) (message string, err
 	case c.ID != "":
 		return "retried", control.Retry(a.ctx, c.ID)
 	case c.Same != "":
-		n, err := a.retrySame(control, c.Same)
+		n, err := a.retrySame(control, func(e projection.ParkedEntity) bool { return mark(e) == c.Same })
 		if n == 0 && err == nil {
 			return "none", nil
 		}
@@ -122,6 +122,9 @@ func (c change) run(a *answer, control *projection.Control) (message string, err
 // log has a line for each change.
 func (p *page) log(r *http.Request, c change, err error) {
 	attrs := []any{"action", c.Name, "projection", name(c.Projection), "id", name(string(c.ID)), "from", name(r.RemoteAddr)}
+	if p.o.User != nil {
+		attrs = append(attrs, "user", name(p.o.User(r)))
+	}
 	if c.To > 0 {
 		attrs = append(attrs, "to", int64(c.To))
 	}
@@ -138,15 +141,15 @@ func mark(e projection.ParkedEntity) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// retrySame orders a retry of all parked entities whose error has the mark same, and returns how many there are. When it fails, some of the orders may have
+// retrySame orders a retry of all parked entities of which same is true, and returns how many there are. When it fails, some of the orders may have
 // been given.
-func (a *answer) retrySame(control *projection.Control, same string) (n int, err error) {
+func (a *answer) retrySame(control *projection.Control, same func(projection.ParkedEntity) bool) (n int, err error) {
 	var ids []annals.PersistenceID
 	for e, err := range control.Parked(a.ctx, "") {
 		if err != nil {
 			return 0, err
 		}
-		if mark(e) == same {
+		if same(e) {
 			ids = append(ids, e.ID)
 		}
 	}

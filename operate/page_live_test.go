@@ -10,6 +10,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -264,7 +267,7 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
 	parkAll(t, s, "sums", "broken")
-	for _, args := range [][]string{nil, {"--allow-changes", "--prefix", "ops"}, {"--user-header", "X-User"}} {
+	for _, args := range [][]string{nil, {"--allow-changes", "--prefix", "ops"}, {"--user-header", "X-User"}, {"--user-header", "X-User", "--allow-changes"}} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		r, w := io.Pipe()
 		ended := make(chan int)
@@ -282,7 +285,7 @@ func TestServe(t *testing.T) {
 			t.Fatal(err, &log)
 		}
 		address, token, hasToken := strings.Cut(strings.TrimSpace(line), "#token=")
-		if !strings.HasPrefix(address, "http://127.0.0.1:") || hasToken != (len(args) != 2 || args[0] != "--user-header") || args != nil && args[0] == "--allow-changes" && !strings.HasSuffix(address, "/ops/") {
+		if !strings.HasPrefix(address, "http://127.0.0.1:") || hasToken != (len(args) < 2 || args[0] != "--user-header") || args != nil && args[0] == "--allow-changes" && !strings.HasSuffix(address, "/ops/") {
 			t.Errorf("%q prints %s", args, line)
 		}
 		open := func(path, header, value string) *http.Response {
@@ -316,15 +319,37 @@ func TestServe(t *testing.T) {
 			t.Errorf("%q: everybody may look: %d", args, status)
 		}
 		status, body := get("projection?name=sums", header, value)
-		if may := strings.Contains(body, "Retry all"); status != 200 || !strings.Contains(body, "broken") || may != (len(args) == 3) {
+		if may := strings.Contains(body, "Retry all"); status != 200 || !strings.Contains(body, "broken") || may != (slices.Contains(args, "--allow-changes")) {
 			t.Errorf("%q: %d, acts: %v: %s", args, status, may, body)
 		}
+		secret := strings.Repeat("s", 32)
+		act, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"act", strings.NewReader(url.Values{"do": {"retry"}, "name": {"sums"}, "form": {secret}}.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		act.Header = http.Header{header: {value}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"annals-form=" + secret}}
+		response, err := http.DefaultClient.Do(act)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
 		stream := open("tail/events?from=0", header, value)
 		interrupt() // which ends streams, too: it waits ten seconds at most
 		status = <-ended
 		stream.Body.Close()
 		if status != 0 {
 			t.Errorf("%q ends with %d: %s", args, status, &log)
+		}
+		// Who acts, or tries to, is in the log.
+		level, who := "WARN", ""
+		if slices.Contains(args, "--allow-changes") {
+			level = "INFO"
+		}
+		if !hasToken {
+			who = " user=eve"
+		}
+		if !regexp.MustCompile(`level=` + level + `.* action=retry projection=sums id="" from=[0-9.:]+` + who + `( error|\n)`).MatchString(log.String()) {
+			t.Errorf("%q logs %s", args, &log)
 		}
 	}
 	for _, args := range [][]string{{"serve", "x"}, {"serve", "--listen", "nowhere.invalid:http"}, {"serve", "--prefix", "a b"}} {

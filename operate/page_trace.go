@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func (p *page) trace(a *answer, r *http.Request) (*sheet, error) {
 	ctx, cancel := context.WithTimeout(request, traceTime)
 	defer cancel()
 	a.ctx = ctx
-	t := &tracing{answer: a, progress: func(string, ...any) {}, store: p.store, shower: a.shower(false), limit: mostTraced, view: &traceView{Trace: wanted, Since: at(from), Tree: []*traceNode{}}}
+	t := &tracing{answer: a, progress: func(string, ...any) {}, store: p.store, shower: a.shower(false), limit: mostTraced, view: &traceView{Trace: wanted, Since: at(from), Tree: []*traceNode{}}, projections: slices.Clone(p.Projections)}
 	err = t.run(&reading{}, from)
 	a.ctx = request
 	switch {

@@ -27,10 +27,13 @@ func (v parkedView) print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s  from event %d of %s  since %s  failed retries: %d%s\n", name(string(e.ID)), e.From, at(e.Time), e.Since.UTC().Format(time.RFC3339), e.Tries, state)
 		if e.Error != "" {
-			fmt.Fprintf(w, "    %s%s\n", named(e.Kind), name(e.Error))
+			fmt.Fprintf(w, "    %s\n", shownError(e))
 		}
 	}
 }
+
+// shownError is the error of a parked entity as it is shown.
+func shownError(e projection.ParkedEntity) string { return named(e.Kind) + name(e.Error) }
 
 // ordered is what is about to happen to a parked entity.
 func ordered(e projection.ParkedEntity) string {
@@ -100,9 +103,11 @@ func (a *answer) parked(c *projection.Control, after annals.PersistenceID, limit
 func (o *options) retryCommand() *cobra.Command {
 	c := &cobra.Command{Use: "retry NAME ID…", Short: "Have the waiting events of parked entities handled"}
 	all := c.Flags().Bool("all", false, "of all parked entities")
+	text := c.Flags().String("error", "", "of all with this error, as parked shows it")
 	return o.command(c, func(k *call) error {
-		if len(k.args) < 2 && !*all || len(k.args) > 1 && *all {
-			return usage("retry takes a projection, and ids or --all")
+		same := c.Flags().Changed("error")
+		if ways := len(k.args) > 1; ways == *all && ways == same || ways && (*all || same) || *all && same {
+			return usage("retry takes a projection, and ids, --all or --error")
 		}
 		control, err := k.control()
 		if err != nil {
@@ -112,10 +117,21 @@ func (o *options) retryCommand() *cobra.Command {
 		for _, id := range k.args[1:] {
 			ids = append(ids, annals.PersistenceID(id))
 		}
-		if err := control.Retry(k.ctx, ids...); err != nil {
+		what := "a retry"
+		if same {
+			n, err := k.retrySame(control, func(e projection.ParkedEntity) bool { return e.Error == *text || shownError(e) == *text })
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				k.say("nothing", k.next("projection", "parked", k.args[0]), "no entity is parked with this error")
+				return nil
+			}
+			what += " of " + entities(n, false)
+		} else if err := control.Retry(k.ctx, ids...); err != nil {
 			return err
 		}
-		k.view = done{k.args[0], true, "a retry is ordered: a runner carries it out within seconds"}
+		k.view = done{k.args[0], true, what + " is ordered: a runner carries it out within seconds"}
 		k.say("next", k.next("projection", "parked", k.args[0]), "see what is still parked")
 		return nil
 	})

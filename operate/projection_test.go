@@ -3,6 +3,7 @@ package operate_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,6 +81,49 @@ func TestPauseIsInterrupted(t *testing.T) {
 		close(returns)
 		<-ended
 	})
+}
+
+// retry --error retries the parked entities with this error, and no others.
+func TestRetryByError(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		says    string
+		status  int
+		retried []annals.PersistenceID
+	}{
+		"broken\u202e\n":        {"a retry of 2 entities is ordered", 0, []annals.PersistenceID{"Meter|a", "Meter|b"}}, // as it is
+		`broken\u202e\n`:        {"a retry of 2 entities is ordered", 0, []annals.PersistenceID{"Meter|a", "Meter|b"}}, // as parked shows it
+		"other":                 {"a retry of 1 entity is ordered", 0, []annals.PersistenceID{"Meter|c"}},
+		"":                      {"no entity is parked with this error", 0, nil},
+		"none":                  {"no entity is parked with this error", 0, nil},
+		"other Meter|a":         {"retry takes a projection, and ids, --all or --error", 3, nil},
+		"other --all":           {"retry takes a projection, and ids, --all or --error", 3, nil},
+		"other\x00nothing else": {"no entity is parked with this error", 0, nil},
+	} {
+		s := memstore.New()
+		parkAll(t, s, "sums", "broken\u202e\n", "broken\u202e\n", "other")
+		args := []string{"projection", "retry", "sums", "--error"}
+		if rest, ok := strings.CutPrefix(text, "other "); ok {
+			args = append(args, "other", rest)
+		} else {
+			args = append(args, text)
+		}
+		if o := run(t, config(s), args...); o.status != want.status || !strings.Contains(o.text+o.errors, want.says) {
+			t.Errorf("%q: %+v", text, o)
+		}
+		var retried []annals.PersistenceID
+		for e, err := range projection.NewControl(s, "sums").Parked(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Retry {
+				retried = append(retried, e.ID)
+			}
+		}
+		if slices.Sort(retried); !slices.Equal(retried, want.retried) {
+			t.Errorf("%q retries %q", text, retried)
+		}
+	}
 }
 
 // tail shows what is there, then what comes, until it is interrupted.

@@ -52,7 +52,7 @@ func (o *options) serveCommand() *cobra.Command {
 		po := PageOptions{Prefix: *prefix, Positions: s, Logger: slog.New(slog.NewTextHandler(k.cmd.ErrOrStderr(), nil)), Token: os.Getenv(tokenEnv)}
 		switch {
 		case *user != "":
-			po.Token = ""
+			po.Token, po.User = "", func(r *http.Request) string { return r.Header.Get(*user) }
 		case po.Token == "":
 			po.Token = rand.Text()
 		}

@@ -59,6 +59,7 @@ func TestStores(t *testing.T) {
 				"projection pause p":                 caps.States,
 				"test Meter|a --to 2":                true,
 				"trace x":                            caps.EventQueries,
+				"trace Meter|a/1 --projections p":    caps.EventQueries,
 				"stats Meter|a":                      true,
 				"stats":                              caps.IDQueries,
 				"stats --since 1h":                   caps.EventQueries,

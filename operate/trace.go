@@ -33,10 +33,12 @@ type traceNode struct {
 	Causation string       `json:"causation,omitempty"` // what caused it, if that is not in the tree
 	Command   *commandView `json:"command,omitempty"`
 	Timer     *timerView   `json:"timer,omitempty"`
+	HandledBy []handling   `json:"handledBy,omitempty"` // of an event or a state
 	Caused    []*traceNode `json:"caused,omitempty"`
 
 	parent *traceNode
 	depth  int
+	offset annals.Offset
 }
 
 // mostDepth is the most levels of a tree: what is deeper is shown there. Readers of JSON take no more than some thousands.
@@ -85,6 +87,13 @@ func (n *traceNode) print(w io.Writer, indent string) {
 	if n.Causation != "" {
 		fmt.Fprintf(w, "%s    caused by %s\n", indent, name(n.Causation))
 	}
+	if len(n.HandledBy) > 0 {
+		var all []string
+		for _, h := range n.HandledBy {
+			all = append(all, h.String())
+		}
+		fmt.Fprintf(w, "%s    handled by: %s\n", indent, strings.Join(all, ", "))
+	}
 	if len(indent) < 200 {
 		indent += "  "
 	}
@@ -96,7 +105,8 @@ func (n *traceNode) print(w io.Writer, indent string) {
 func (o *options) traceCommand() *cobra.Command {
 	c := &cobra.Command{Use: "trace CORRELATION", Short: "Show what a request has caused",
 		Long: "Show the events and states of a correlation, and what they caused, as a tree: events, and the steps, commands and timers of processes. Instead of a\n" +
-			"correlation it can be the name of an event, such as 'Order|1/2', of a write or of a command."}
+			"correlation it can be the name of an event, such as 'Order|1/2', of a write or of a command. Of the projections that the program or --projections names, and\n" +
+			"whose positions are in this store, it says whether they have handled each event."}
 	f := c.Flags()
 	r := readingFlags(c, o)
 	f.Lookup("since").Usage = "search events and states since this time (RFC 3339), or since so long ago; 0 is all"
@@ -104,6 +114,7 @@ func (o *options) traceCommand() *cobra.Command {
 	r.since = "24h"
 	f.Lookup("rate").Usage = "search at most so many events in a second; 0 is no limit"
 	limit := f.Int("limit", mostEvents, fmt.Sprintf("end when so much is found, up to %d", mostIDs))
+	projections := f.StringSlice("projections", nil, "names of projections, beside those that the program names")
 	payloads := newPayloadFlags(c)
 	return o.command(c, func(k *call) error {
 		switch {
@@ -124,7 +135,8 @@ func (o *options) traceCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t := &tracing{answer: &k.answer, progress: k.progress, store: s, shower: shows, limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}}}
+		t := &tracing{answer: &k.answer, progress: k.progress, store: s, shower: shows, limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}},
+			projections: slices.Concat(k.Projections, *projections)}
 		if !from.IsZero() {
 			t.view.Since = at(from)
 		}
@@ -142,8 +154,9 @@ type tracing struct {
 	progress func(format string, args ...any) // is told how far it is
 	store    annals.Store
 	shower
-	limit int
-	view  *traceView
+	limit       int
+	view        *traceView
+	projections []string
 
 	nodes   map[string]*traceNode // by the name of what can cause something
 	waiting []pending             // the newest events that have a cause, which is not in the tree
@@ -163,8 +176,15 @@ const (
 	mostWaitingBytes = 64 << 10
 )
 
-// run searches events, and then states.
+// run searches events, then states, and asks which projections have handled what was found.
 func (t *tracing) run(r *reading, from time.Time) error {
+	if err := t.search(r, from); err != nil {
+		return err
+	}
+	return t.handled()
+}
+
+func (t *tracing) search(r *reading, from time.Time) error {
 	t.nodes = map[string]*traceNode{}
 	f := annals.Filter{Type: r.kind, After: annals.Offset{Time: from}}
 	for e, err := range limited(t.ctx, query.Events(t.ctx, t.store, f, query.Options{Current: true}), r.rate) {
@@ -253,7 +273,7 @@ func (t *tracing) add(e annals.Event, what string, step *processStep, parent *tr
 		}
 	}
 	v := viewOf(e, t.shower, decode)
-	n := &traceNode{What: what, Event: &v}
+	n := &traceNode{What: what, Event: &v, offset: e.Offset()}
 	if parent == nil && !t.hide {
 		n.Causation = causation
 	}

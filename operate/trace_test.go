@@ -47,6 +47,69 @@ func settled[E, S any](t *testing.T, s annals.Store, p process.Process[E, S], fr
 	}
 }
 
+// Of each event the tree says whether the projections that follow it have handled it.
+func TestTraceHandledBy(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	parkAll(t, s, "parks", "broken") // Meter|a, with 2 events
+	limited(t, s, "a")
+	caughtUp := func(name string, source projection.Source[added], stops annals.PersistenceID) {
+		t.Helper()
+		r, err := projection.AtLeastOnce(name, source, s, func(_ context.Context, e projection.Envelope[added]) error {
+			if e.ID == stops {
+				return errors.New("stops")
+			}
+			return nil
+		}, projection.Options{Ranges: 1, Logger: slog.New(slog.DiscardHandler), OnError: func(context.Context, projection.Failure) projection.Verdict { return projection.Stop }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.CatchUp(t.Context()); (err != nil) != (stops != "") {
+			t.Fatal(err)
+		}
+	}
+	source := projection.Source[added]{Store: s, Type: "Meter", Codec: meter.Events}
+	caughtUp("all", source, "")
+	caughtUp("stopped", source, "Meter|a")
+	other, tagged := source, source
+	other.Type, tagged.Tag = "Other", "x"
+	caughtUp("other", other, "")
+	caughtUp("tagged", tagged, "")
+	metered(t, s, "a", 1)
+	limits, err := projection.AtLeastOnce("limits", projection.Source[total]{Store: s, Type: "Limit", Codec: meter.States, States: true}, s,
+		func(context.Context, projection.Envelope[total]) error { return nil }, projection.Options{Ranges: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := limits.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := config(s)
+	c.Trace = func(annals.Event) (string, string) { return "request", "" }
+	c.Projections = []string{"stopped", "parks", "never run", "all"}
+	got := traced(t, c, "request", "--projections", "tagged,other,all,limits")
+	if want := `Meter|a  1  TIME  added {"n":1}
+    handled by: all (yes), parks (parked), stopped (not yet)
+Meter|a  2  TIME  added {"n":2}
+    handled by: all (yes), parks (parked), stopped (not yet)
+Meter|a  3  TIME  added {"n":1}
+    handled by: all (not yet), parks (not yet), stopped (not yet)
+Limit|a  state 1  TIME  total {"sum":7}
+    handled by: limits (yes)
+`; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if w := visit(t, s, c, operate.PageOptions{}).get("trace?correlation=request"); strings.Count(w.Body.String(), `handled by: <a href="projection?name=all">all (`) != 3 {
+		t.Error(w.Body)
+	}
+	if err := projection.NewControl(s, "parks").Discard(t.Context(), "Meter|a", 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := traced(t, c, "Meter|a/1"); !strings.Contains(got, "parks (parked)") { // until a runner has carried it out
+		t.Error(got)
+	}
+}
+
 // The tree of a request goes through a process: its steps, commands and timers, and the events of the entities that got the commands, which have the ids of
 // the commands in their payloads.
 func TestTraceProcess(t *testing.T) {

@@ -2,7 +2,6 @@ package projection
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -59,14 +58,12 @@ type RangeStatus struct {
 
 // Status reads how far the projection has come, and counts in source, the store of the events, what is left to handle. It may be called
 // from any process and changes nothing. Before the first run there are no Ranges; a Control of NewControl does not know then what the projection
-// follows, and sets LagAtLeast in place of a count. The ErrCorrupt of a damaged record or position is returned.
+// follows, and sets LagAtLeast in place of a count. A nil source does the same without a look at events: Lag, LagTime and Newest are zero then. The
+// ErrCorrupt of a damaged record or position is returned.
 func (c *Control) Status(ctx context.Context, source annals.Store) (Status, error) {
 	r, err := c.read(ctx, "read the status of")
 	if err != nil {
 		return Status{}, err
-	}
-	if source == nil {
-		return Status{}, c.fault("read the status of", annals.ErrInvalid, errors.New("the store of the events is missing"))
 	}
 	return c.status(ctx, source, r)
 }
@@ -91,7 +88,7 @@ func (c *Control) status(ctx context.Context, source annals.Store, r record) (St
 		r.Ranges = []lease{{To: annals.SliceCount}}
 	}
 	from := stream{source, r.Source}
-	if !s.States {
+	if !s.States && source != nil {
 		var err error
 		if s.Newest, err = source.Query().Newest(ctx, from.filter()); err != nil {
 			return Status{}, err
@@ -146,6 +143,9 @@ func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, position
 		}
 		if f.Slices.From == r.From || p.Through.Compare(s.Through) < 0 {
 			s.Through = p.Through
+		}
+		if s.lagAtLeast = from.store == nil; s.lagAtLeast {
+			continue
 		}
 		handled := newStart([]annals.Position{p}, annals.Offset{})
 		for e, err := range from.read(ctx, f) {

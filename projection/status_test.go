@@ -92,6 +92,23 @@ func TestStatusCountsToABound(t *testing.T) {
 	}
 }
 
+// Without a source no event is looked at.
+func TestStatusWithoutSource(t *testing.T) {
+	t.Parallel()
+	in := inMemory(memstore.New())
+	add(t, in.store, 1, 1, 3)
+	catchUp(t, must(t)(in.once("p", in.store, nil, Options{Logger: silent})))
+	add(t, in.store, 1, 1, 1)
+	want := status(t, NewControl(in.store, "p"), in.store)
+	s, err := NewControl(in.store, "p").Status(t.Context(), nil)
+	if err != nil || s.Lag != 0 || !s.LagAtLeast || s.LagTime != 0 || s.Newest != (annals.Offset{}) || want.Lag != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if r := s.Ranges; len(r) != len(want.Ranges) || r[0].Through != want.Ranges[0].Through || r[0].Through == (annals.Offset{}) {
+		t.Errorf("%+v, want those of %+v", r, want.Ranges)
+	}
+}
+
 // The names in the JSON of what Control returns are stable.
 func TestJSON(t *testing.T) {
 	t.Parallel()
