@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
@@ -47,6 +48,43 @@ func Example() {
 	// <nil>
 	// {7 (forgotten)} <nil>
 	// true
+}
+
+// Ordered is an event of which the address is personal.
+type Ordered struct {
+	CustomerID, Item string
+	Cents            int
+	Address          string
+}
+
+func ExampleExcept() {
+	ctx := context.Background()
+	master, err := sealed.AES(make([]byte, 32)) // a program reads its key from a safe place
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	keys, err := sealed.NewKeys(memstore.New(), master, sealed.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ordered := sealed.Except(codec.JSON[Ordered]("ordered"), keys,
+		func(e Ordered) string { return e.CustomerID },
+		func(rest Ordered) Ordered { rest.Address = "(forgotten)"; return rest },
+		"CustomerID", "Item", "Cents")
+
+	p, err := ordered.Encode(Ordered{"7", "pen", 120, "Marylebone"})
+	readable, _, _ := strings.Cut(string(p.Data), `:"AQ`)
+	fmt.Println(readable, err)
+	fmt.Println(ordered.Decode(p))
+	fmt.Println(keys.Destroy(ctx, "7"))
+	fmt.Println(ordered.Decode(p))
+	// Output:
+	// {"Cents":120,"CustomerID":"7","Item":"pen","_sealed" <nil>
+	// {7 pen 120 Marylebone} <nil>
+	// <nil>
+	// {7 pen 120 (forgotten)} <nil>
 }
 
 func ExampleAES_file() {

@@ -33,18 +33,19 @@ const version = 1
 //
 // The codec has a Validate, which reports an argument that is nil, and the faults of c.
 func Payloads[T any](c codec.Codec[T], keys *Keys, subject func(T) string, forgotten func(subject string) T) codec.Codec[T] {
-	p := &payloads[T]{c, keys, subject, forgotten, nil}
 	if c == nil || keys == nil || subject == nil || forgotten == nil {
-		p.fault = errors.New("sealed: an argument of Payloads is nil")
+		return &payloads[T]{inner: c, fault: errors.New("sealed: an argument of Payloads is nil")}
 	}
-	return p
+	return &payloads[T]{inner: c, subject: subject, seal: keys.seal, open: keys.open,
+		forgotten: func(subject string, _ annals.Payload) (T, error) { return forgotten(subject), nil }}
 }
 
 type payloads[T any] struct {
 	inner     codec.Codec[T]
-	keys      *Keys
 	subject   func(T) string
-	forgotten func(string) T
+	seal      func(subject string, p annals.Payload) (annals.Payload, error)
+	open      func(p annals.Payload) (inner annals.Payload, subject string, err error)
+	forgotten func(subject string, rest annals.Payload) (T, error) // rest is what open returns beside ErrForgotten
 	fault     error
 }
 
@@ -66,30 +67,28 @@ func (c *payloads[T]) Encode(v T) (annals.Payload, error) {
 	if err != nil {
 		return annals.Payload{}, err
 	}
-	subject := c.subject(v)
-	if subject == "" {
-		return p, nil
-	}
-	return c.keys.seal(subject, p)
+	return c.seal(c.subject(v), p)
 }
 
 func (c *payloads[T]) Decode(p annals.Payload) (v T, err error) {
 	if c.fault != nil {
 		return v, c.fault
 	}
-	if p.SerializerID == Serializer {
-		var subject string
-		if p, subject, err = c.keys.open(p); errors.Is(err, ErrForgotten) {
-			return c.forgotten(subject), nil
-		}
-		if err != nil {
-			return v, err
-		}
+	p, subject, err := c.open(p)
+	switch {
+	case errors.Is(err, ErrForgotten):
+		return c.forgotten(subject, p)
+	case err != nil:
+		return v, err
 	}
 	return c.inner.Decode(p)
 }
 
+// seal returns p when subject is "".
 func (k *Keys) seal(subject string, p annals.Payload) (annals.Payload, error) {
+	if subject == "" {
+		return p, nil
+	}
 	key, number, err := k.key(subject, 0)
 	if errors.Is(err, annals.ErrUnknown) || errors.Is(err, annals.ErrConflict) { // of the key; the entity was not written
 		err = k.later("seal", subject, errors.New(err.Error()))
@@ -107,8 +106,11 @@ func (k *Keys) seal(subject string, p annals.Payload) (annals.Payload, error) {
 	return annals.Payload{SerializerID: Serializer, Manifest: p.Manifest, Data: data}, nil
 }
 
-// open returns the payload in p, and its subject, which is known also when the error is ErrForgotten.
+// open returns the payload in p, and its subject, which is known also when the error is ErrForgotten. A p that is not sealed is returned.
 func (k *Keys) open(p annals.Payload) (inner annals.Payload, subject string, err error) {
+	if p.SerializerID != Serializer {
+		return p, "", nil
+	}
 	h, ok := parse(p.Data)
 	if !ok {
 		return inner, "", unreadable("", "it is cut or was changed")

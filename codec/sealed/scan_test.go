@@ -21,9 +21,11 @@ import (
 	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/sqlitestore"
 )
@@ -127,7 +129,9 @@ func TestScanSQLite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrapped := wantUnreadable(t, store, func(find []byte) bool { return inFiles(t, dir, find) })
+	scan := func(find []byte) bool { return inFiles(t, dir, find) }
+	wrapped := wantUnreadable(t, store, scan)
+	wantMembersUnreadable(t, store, store, scan)
 	if !inFiles(t, dir, wrapped) {
 		t.Error("the wrapped key is not even in the WAL: does the scan find it?")
 	}
@@ -170,12 +174,23 @@ func TestScanPostgres(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), "SHOW data_directory").Scan(&dir); err != nil {
 		t.Fatal(err)
 	}
-	wantUnreadable(t, store, func(find []byte) bool {
+	scan := func(find []byte) bool {
 		if _, err := pool.Exec(t.Context(), "CHECKPOINT"); err != nil {
 			t.Fatal(err)
 		}
 		return inFiles(t, dir, find)
-	})
+	}
+	wantUnreadable(t, store, scan)
+
+	store, err = pgstore.Open(t.Context(), pool, pgstore.Options{CreateTables: true, JSONB: true, Tables: pgstore.Tables{Schema: "json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMembersUnreadable(t, store, store, scan)
+	var read string
+	if err := pool.QueryRow(t.Context(), "SELECT event_payload->>'Item' FROM json.event_journal WHERE event_payload ? '_sealed' LIMIT 1").Scan(&read); err != nil || read != item {
+		t.Errorf("SQL reads %q, %v", read, err)
+	}
 }
 
 // All attributes of all items of the table are scanned.
@@ -191,10 +206,22 @@ func TestScanDynamoDB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrapped := wantUnreadable(t, store, func(find []byte) bool { return inTable(t, client, table, find) })
+	scan := func(find []byte) bool { return inTable(t, client, table, find) }
+	wrapped := wantUnreadable(t, store, scan)
+	wantMembersUnreadable(t, store, store, scan)
 	if inTable(t, client, table, wrapped) {
 		t.Error("the wrapped key is still in the table")
 	}
+
+	// Tables that have only JSON, with members of their own beside those of a program.
+	layout := esa.Layout{Peer: esa.Go, Shards: 4, Journal: esa.Journal{Table: table + "j"}, Snapshot: esa.Snapshot{Table: table + "s"}}
+	events, err := dynamostore.Open(t.Context(), client, layout, dynamostore.Options{CreateTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMembersUnreadable(t, events, memstore.New(), func(find []byte) bool {
+		return inTable(t, client, layout.Journal.Table, find) || inTable(t, client, layout.Snapshot.Table, find)
+	})
 }
 
 func inTable(t *testing.T, client *dynamodb.Client, table string, find []byte) (found bool) {
