@@ -1,6 +1,7 @@
 package ability
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -42,9 +43,9 @@ func (d *Damage) Error() string { return d.Err.Error() }
 // Unwrap returns Err.
 func (d *Damage) Unwrap() error { return d.Err }
 
-// Same reports whether d and e say the same, whatever their texts are.
-func (d *Damage) Same(e *Damage) bool {
-	return d.Code == e.Code && d.ID == e.ID && d.From == e.From && d.To == e.To
+// Compare orders damage by codes, ids and numbers. It is 0 where d and e say the same, whatever their texts are.
+func (d *Damage) Compare(e *Damage) int {
+	return cmp.Or(cmp.Compare(d.Code, e.Code), cmp.Compare(d.ID, e.ID), cmp.Compare(d.From, e.From), cmp.Compare(d.To, e.To))
 }
 
 // Stored is a payload that a Checker has read.
@@ -66,8 +67,8 @@ const (
 
 // Checker is an optional ability of a Store.
 type Checker interface {
-	// Check reads all events, snapshots and the state of id, and returns what is wrong with them and with the rows that they are in; nil when
-	// nothing is. What the store cannot go on behind hides what follows. see, if it is not nil, is called for each payload that was read, and
+	// Check reads all events, snapshots and the state of id, and returns what is wrong with them and with the rows that they are in, each once and in the order
+	// of Damage.Compare; nil when nothing is. What the store cannot go on behind hides what follows. see, if it is not nil, is called for each payload that was read, and
 	// again where the read had to begin again. A store that is strict is checked as one that is not.
 	//
 	// Several requests are made, so a write at the same time can look like damage: call Check again, and count what both calls return.

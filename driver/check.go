@@ -42,7 +42,8 @@ func (s *Store) Check(ctx context.Context, id annals.PersistenceID, see func(abi
 	for _, d := range *k.holes {
 		c.add(d)
 	}
-	return c.found, nil
+	slices.SortStableFunc(c.found, (*ability.Damage).Compare)
+	return slices.CompactFunc(c.found, func(d, e *ability.Damage) bool { return d.Compare(e) == 0 }), nil
 }
 
 // check is one Check. A number only grows, so what must not be above it is read before it.
@@ -59,15 +60,13 @@ type check struct {
 // again is how often a read begins again because events were deleted meanwhile.
 const again = 100
 
-// add notes what is not known yet.
+// add notes damage. There can be as much as an entity has numbers, so Check removes what it has twice at its end.
 func (c *check) add(d *ability.Damage) {
 	own := *d
 	if own.ID == "" {
 		own.ID = c.id
 	}
-	if !slices.ContainsFunc(c.found, own.Same) {
-		c.found = append(c.found, &own)
-	}
+	c.found = append(c.found, &own)
 }
 
 // damage notes err if it says that something is damaged, and returns it; nil and err otherwise. An id whose rows are at other keys is ErrInvalid, and a

@@ -62,3 +62,23 @@ func TestUnusedNumbersAreLoggedOnce(t *testing.T) {
 		}
 	}
 }
+
+// The requests for an entity with very many unused numbers grow with their number, and not with its square.
+func TestCheckOfManyUnusedNumbers(t *testing.T) {
+	t.Parallel()
+	const holes = 20_000
+	r := &unused{rows: rows{last: 2*holes + 1, events: map[annals.SeqNr]bool{}, page: 500}}
+	for n := annals.SeqNr(1); n <= r.last; n += 2 {
+		r.events[n] = true
+	}
+	s := driver.New(&backend{journal: journal{
+		last: func(context.Context) (annals.SeqNr, error) { return r.last, nil },
+		replay: func(ctx context.Context) iter.Seq2[annals.Event, error] {
+			return driver.Replay(ctx, r, 1, annals.MaxSeqNr)
+		},
+	}}, driver.Options{Name: "holes"})
+	found, err := s.Check(t.Context(), "T|1", nil)
+	if err != nil || len(found) != holes || r.requests > 2*holes {
+		t.Errorf("%d holes after %d requests, %v", len(found), r.requests, err)
+	}
+}

@@ -161,7 +161,7 @@ func TestDamageCommit(t *testing.T) {
 	if err := d.Offsets().Save(t.Context(), progress); err != nil {
 		t.Fatal(err)
 	}
-	verifytest.Want(t, d, verify.Options{Projections: []string{"p"}}, "position T|two 6 9 p")
+	verifytest.Want(t, d, verify.Options{Running: []string{"p"}}, "position T|two 6 9 p")
 	d.change(table, at("pid", "T|missing", "seq", 2), lost)
 	d.change(table, at("pid", "T|first", "seq", 1), lost)
 	d.change(table, at("pid", "T|newest", "seq", 5), lost)
@@ -196,7 +196,7 @@ func TestDamageCommit(t *testing.T) {
 	})
 	d.change(table, at("pid", "annals", "seq", -1), set("types", &types.AttributeValueMemberSS{Value: []string{"T", "S", "Own"}}))
 	d.open(o) // which has not seen the types
-	verifytest.Want(t, d, verify.Options{Projections: []string{"p"}},
+	verifytest.Want(t, d, verify.Options{Running: []string{"p"}},
 		"missing T|missing 2 4", "hole T|first 1 1", "position T|newest 5 5 p", "position T|two 6 9 p", "doubled T|doubled 3 3", "incomplete T|incomplete 2 4", "unreadable T|unreadable 5 5",
 		"snapshot T|snapshot 4 4", "snapshot T|older 2 2", "orphan T|orphan 9 9", "index T|feed 2 2", "index T|no feed 1 1", "index T|no feed 2 2", "index T|no feed 5 5", "key T|key 0 0",
 		"snapshot T|part 1 1", "orphan T|parts 0 0", "state S|unreadable 0 0", "index S|feed 0 0", "key Own|elsewhere 0 0", "index Unlisted|1 0 0")

@@ -67,7 +67,7 @@ func TestStrict(t *testing.T) {
 				t.Errorf("replayed %v, %v, %d numbers were reported", got, err, seen.numbers)
 			}
 			for _, s := range []*dynamostore.Store{s, strict} {
-				if holes, err := s.Check(ctx, id, nil); err != nil || len(holes) != 1 || !holes[0].Same(&ability.Damage{Code: ability.Hole, ID: id, From: 4, To: 4}) {
+				if holes, err := s.Check(ctx, id, nil); err != nil || len(holes) != 1 || holes[0].Compare(&ability.Damage{Code: ability.Hole, ID: id, From: 4, To: 4}) != 0 {
 					t.Errorf("checked %v, %v", holes, err)
 				}
 			}

@@ -33,8 +33,8 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	verifytest.Want(t, s, verify.Options{Projections: []string{"p"}},
-		"orphan T|1 5 5", "orphan T|2 1 1", "position T|1 3 7 p", "projection  0 0 gone", "projection annals.parked|7/none 0 0 none", "codec annals.lease|broken 1 1")
+	verifytest.Want(t, s, verify.Options{Running: []string{"p"}},
+		"orphan T|1 5 5", "orphan T|2 1 1", "position T|1 3 7 p", "gone annals.projection|gone 0 0 gone", "gone annals.parked|7/none 0 0 none", "gone annals.lease|broken 0 0", "codec annals.lease|broken 1 1")
 	verifytest.Want(t, s, verify.Options{Type: "T"}, "orphan T|1 5 5", "orphan T|2 1 1")
 	verifytest.Want(t, s, verify.Options{IDs: []annals.PersistenceID{"T|2"}}, "orphan T|2 1 1")
 	verifytest.Want(t, s, verify.Options{Since: r.Time.Add(time.Hour), Type: "T"}, "orphan T|2 1 1") // it has no events, so no time is known

@@ -27,6 +27,8 @@ type Config struct {
 	Entities []Entity
 	// Projections are names that "projection list" shows beside those that the store can list. Command trace says of them whether they have handled an event.
 	Projections []string
+	// Running is verify.Options.Running for command verify, unless its flag --running has others. nil: this is not known.
+	Running []string
 	// Descriptors are those of protobuf payloads that are to be shown as JSON, such as protoregistry.GlobalFiles where all generated code is linked. A manifest names
 	// its message: by the full name, by the name of the Java class, or by the last part of the name where only one message has that. The flag
 	// --descriptors has others. nil: payloads in protobuf are shown as the behaviors decode them, or in hexadecimal.

@@ -58,7 +58,8 @@ func (o *options) verifyCommand() *cobra.Command {
 	from := f.String("since", "", "only entities with news since this time (RFC 3339), or since so long ago")
 	rate := f.Int("rate", 0, "at most so many entities in a second; 0 is no limit")
 	strict := f.Bool("strict", false, "numbers that readers take for unused are findings, too")
-	projections := f.StringSlice("projections", nil, "names of all projections that there are: what is kept of others is a finding")
+	running := f.StringSlice("running", o.Running, "names of all projections and leases and types of all process managers that there are: what is kept for others is a finding")
+	sources := f.StringArray("source", nil, "NAME=URL of the store of the events of a projection, if that is another one; may be repeated")
 	o.completeType(c)
 	return o.command(c, func(k *call) error {
 		switch {
@@ -68,7 +69,7 @@ func (o *options) verifyCommand() *cobra.Command {
 			return usage("verify takes ids, or --type, --after and --since")
 		}
 		v := verification{call: k, strict: *strict, view: &verifyView{Findings: []finding{}}, args: []string{"verify"},
-			options: verify.Options{Type: *kind, After: *after, Rate: *rate, Projections: *projections, Decode: o.decode}}
+			options: verify.Options{Type: *kind, After: *after, Rate: *rate, Running: *running, Decode: o.decode}}
 		v.keep("--type", *kind)
 		if *from != "" {
 			var err error
@@ -80,7 +81,9 @@ func (o *options) verifyCommand() *cobra.Command {
 		if *rate > 0 {
 			v.keep("--rate", fmt.Sprint(*rate))
 		}
-		v.keep("--projections", strings.Join(*projections, ","))
+		if f.Changed("running") {
+			v.keep("--running", strings.Join(*running, ","))
+		}
 		if *strict {
 			v.args = append(v.args, "--strict")
 		}
@@ -90,6 +93,17 @@ func (o *options) verifyCommand() *cobra.Command {
 		s, err := k.store()
 		if err != nil {
 			return err
+		}
+		v.options.Sources = map[string]annals.Store{}
+		for _, text := range *sources {
+			of, address, ok := strings.Cut(text, "=")
+			if !ok || of == "" {
+				return usage("--source is NAME=URL")
+			}
+			if v.options.Sources[of], err = k.source(address); err != nil {
+				return err
+			}
+			v.keep("--source", text)
 		}
 		k.view = v.view
 		return v.run(s)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,7 +184,7 @@ func TestVerifyKinds(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) { // the second look is later
 		o := run(t, config(s), "verify")
-		for _, want := range []string{"entities checked: 3, findings: 2\n", "codec: Meter|unread 1 to 2: event 1: ", "It means: hosts and projections fail", "next: annals show 'Meter|unread'\n", `projection: projection gone\u001b[31m: `} {
+		for _, want := range []string{"entities checked: 3, findings: 2\n", "codec: Meter|unread 1 to 2: event 1: ", "It means: hosts and projections fail", "next: annals show 'Meter|unread'\n", `gone: projection gone\u001b[31m: `} {
 			if !strings.Contains(o.text, want) {
 				t.Errorf("no %q in %+v", want, o)
 			}
@@ -194,7 +195,7 @@ func TestVerifyKinds(t *testing.T) {
 		if o := run(t, config(s), "verify", "--hide-payloads"); !strings.Contains(o.text, "codec: Meter|unread 1 to 2: a payload cannot be decoded. It means: ") || strings.Contains(o.text, "event 1") {
 			t.Errorf("%+v", o)
 		}
-		if o := run(t, config(s), "verify", "Meter|a", "--strict", "--projections", "p,q"); o.status != 0 {
+		if o := run(t, config(s), "verify", "Meter|a", "--strict", "--running", "p,q"); o.status != 0 {
 			t.Errorf("%+v", o)
 		}
 		v, _ := verify(t, run(t, config(s), "verify", "--json", "--type", "Meter", "--since", "2100-01-01T00:00:00Z"))
@@ -223,6 +224,53 @@ func TestVerifyAcceptsHoles(t *testing.T) {
 			o := run(t, config(holey{s}), strings.Fields(args)...)
 			if o.status != status || !strings.Contains(o.text, "entities checked: 1, findings: 0\nnumbers that readers take for unused: in 1 places\nhole: Meter|a 2 to 3: ") {
 				t.Errorf("%s: %+v", args, o)
+			}
+		}
+	})
+}
+
+// The program says what runs, and a flag which store has the events of a projection.
+func TestVerifyOfWhatRuns(t *testing.T) {
+	t.Parallel()
+	s, source := memstore.New(), memstore.New()
+	metered(t, s, "a", 1)
+	metered(t, source, "a", 3)
+	newest, err := source.Query().Newest(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "totals", Offsets: []annals.Offset{newest}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: "annals.lease|reports\x1b[2J", Payload: annals.Payload{SerializerID: 31, Data: []byte(`{}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	c := config(s)
+	c.Stores["events"] = func(context.Context, *url.URL) (annals.Store, error) { return kept{source}, nil }
+	c.Running = []string{"totals"}
+	synctest.Test(t, func(t *testing.T) { // the second look is later
+		for args, want := range map[string][]string{
+			"verify":                          {"position: projection totals 2 to 3: ", `gone: annals.lease|reports\u001b[2J: `},
+			"verify --source totals=events:":  {`gone: annals.lease|reports\u001b[2J: `},
+			"verify --running totals,reports": {"position: projection totals 2 to 3: ", `gone: annals.lease|reports\u001b[2J: `},
+			"verify --source other=events: --running totals --rate 1000": {"position: projection totals 2 to 3: ", `gone: annals.lease|reports\u001b[2J: `},
+		} {
+			o := run(t, c, strings.Fields(args)...)
+			if n := strings.Count(o.text, "To do: "); o.status != 1 || n != len(want) {
+				t.Errorf("%s: %d findings: %+v", args, n, o)
+			}
+			for _, line := range want {
+				if !strings.Contains(o.text, line) {
+					t.Errorf("%s: no %q in %+v", args, line, o)
+				}
+			}
+		}
+		if o := run(t, c, "verify", "--source", "totals=events:", "--running", "totals,reports\x1b[2J"); o.status != 0 {
+			t.Errorf("%+v", o)
+		}
+		for _, wrong := range []string{"totals", "=events:"} {
+			if o := run(t, c, "verify", "--source", wrong); o.status != 3 {
+				t.Errorf("--source %s: %+v", wrong, o)
 			}
 		}
 	})

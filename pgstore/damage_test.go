@@ -55,7 +55,7 @@ func TestDamage(t *testing.T) {
 		INSERT INTO durable_state SELECT * FROM durable_state_own WHERE persistence_id = 'Own|elsewhere';
 		INSERT INTO durable_state_own SELECT * FROM durable_state WHERE persistence_id = 'Other|in own';
 		UPDATE akka_projection_timestamp_offset_store SET slice = (slice + 1) % 1024 WHERE persistence_id = 'T|sound'`)
-	verifytest.Want(t, s, verify.Options{Projections: []string{"p"}},
+	verifytest.Want(t, s, verify.Options{Running: []string{"p"}},
 		"missing T|missing 2 2", "missing T|missing 4 4", "missing T|first 1 1", "hole T|hole 4 4", "position T|two 6 9 p",
 		"unreadable T|unreadable 4 4", "snapshot T|snapshot 3 3", "orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot type 3 3", "index T|moved 3 3",
 		"state S|unreadable 2 2", "state S|old 1 2", "key S|slice 2 2", "doubled S|twice 1 2", "key Own|elsewhere 2 2", "key Other|in own 2 2", "key T|sound 0 0")

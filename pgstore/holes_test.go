@@ -173,7 +173,7 @@ func TestGapsAndStrict(t *testing.T) {
 			}
 		}
 		holes, err := s.Check(t.Context(), "T|2", nil)
-		if err != nil || len(holes) != 1 || !holes[0].Same(&ability.Damage{Code: ability.Hole, ID: "T|2", From: 4, To: 4}) {
+		if err != nil || len(holes) != 1 || holes[0].Compare(&ability.Damage{Code: ability.Hole, ID: "T|2", From: 4, To: 4}) != 0 {
 			t.Errorf("%+v: Check found %v, %v", c.o, holes, err)
 		}
 	}

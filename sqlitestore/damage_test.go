@@ -31,7 +31,7 @@ func TestDamage(t *testing.T) {
 	if err := s.Offsets().Save(ctx, progress); err != nil {
 		t.Fatal(err)
 	}
-	verifytest.Want(t, s, verify.Options{Projections: []string{"p"}}, "position T|two 6 9 p") // the others are damaged below
+	verifytest.Want(t, s, verify.Options{Running: []string{"p"}}, "position T|two 6 9 p") // the others are damaged below
 	for _, text := range []string{
 		"DELETE FROM event_journal WHERE persistence_id = 'T|missing' AND seq_nr IN (2, 4)",
 		"DELETE FROM event_journal WHERE persistence_id = 'T|first' AND seq_nr = 1",
@@ -56,7 +56,7 @@ func TestDamage(t *testing.T) {
 	} {
 		mustExec(t, db, text)
 	}
-	verifytest.Want(t, s, verify.Options{Projections: []string{"p"}},
+	verifytest.Want(t, s, verify.Options{Running: []string{"p"}},
 		"missing T|missing 2 2", "missing T|missing 4 4", "missing T|first 1 1", "position T|newest 5 5 p", "position T|two 6 9 p",
 		"unreadable T|unreadable 2 2", "unreadable T|unreadable 3 3", "unreadable T|tags 4 4", "checksum T|checksum 4 4", "snapshot T|snapshot 3 3", "checksum T|sum of snapshot 3 3",
 		"orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot slice 3 3", "index T|moved 3 3",

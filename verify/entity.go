@@ -13,11 +13,14 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
-// The types of the durable states in which projections keep their own data.
+// The types of the durable states in which the library keeps what belongs to a projection, a process manager or a lease.
 const (
-	recordType = "annals.projection"
-	parkedType = "annals.parked"
-	slicesType = "annals.parked-slices"
+	recordType   = "annals.projection"
+	parkedType   = "annals.parked"
+	slicesType   = "annals.parked-slices"
+	leaseType    = "annals.lease"
+	calendarType = "annals.calendar"
+	chunkType    = "annals.calendar-chunk"
 )
 
 // mostCodec is how many findings an entity has of payloads that no codec reads. The last is of all further events.
@@ -48,51 +51,106 @@ func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Finding, 0, len(damage)+len(found))
 	for _, d := range damage {
-		all = append(all, Finding{Damage: d})
+		found = append(found, Finding{Damage: d})
 	}
-	for _, f := range found {
-		all = add(all, f)
+	if internal && there {
+		kept, err := r.kept(id)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, kept...)
 	}
-	if !internal || !there {
-		return all, nil
-	}
-	kept, err := r.kept(id)
-	return append(all, kept...), err
+	return distinct(found, Finding.compare), nil
 }
 
-// kept checks what the library keeps for a projection.
+// distinct sorts found, and removes what is there twice.
+func distinct(found []Finding, compare func(f, g Finding) int) []Finding {
+	slices.SortStableFunc(found, compare)
+	return slices.CompactFunc(found, func(f, g Finding) bool { return compare(f, g) == 0 })
+}
+
+// agreed is what first and second have in common: also a part of a range of numbers. Both are sorted, and each comparison passes a finding of one of them.
+func agreed(first, second []Finding, about func(f, g Finding) int) (both []Finding) {
+	for len(first) > 0 && len(second) > 0 {
+		f, g := first[0], second[0]
+		order := about(f, g)
+		if from, to := max(f.From, g.From), min(f.To, g.To); order == 0 && from <= to {
+			d := *g.Damage
+			d.From, d.To = from, to
+			both = append(both, Finding{&d, f.Projection})
+		}
+		if order < 0 || order == 0 && f.To < g.To {
+			first = first[1:]
+		} else {
+			second = second[1:]
+		}
+	}
+	return both
+}
+
+// kept checks what the library keeps for a projection, a process manager or a lease.
 func (r *run) kept(id annals.PersistenceID) ([]Finding, error) {
 	name := id.EntityID()
-	switch id.Type() {
+	gone := func(projection, format string) []Finding {
+		return []Finding{{&ability.Damage{Code: Gone, ID: id, Err: fmt.Errorf(format, quote.Text(name))}, projection}}
+	}
+	switch kind := id.Type(); kind {
 	case recordType:
 		if !slices.Contains(r.listed, name) {
 			r.listed = append(r.listed, name)
 		}
-		return r.projection(name)
-	case parkedType:
-		_, name, _ = strings.Cut(name, "/")
-	case slicesType:
-	default:
-		return nil, nil
-	}
-	_, there, err := r.store.States().Get(r.ctx, annals.NewPersistenceID(recordType, name))
-	if err != nil || there {
-		if errors.Is(err, annals.ErrCorrupt) { // found with the record
-			err = nil
+		found, err := r.projection(name)
+		if !r.runs(name) {
+			found = append(found, gone(name, "nothing runs projection %s")...)
 		}
-		return nil, err
+		return found, err
+	case leaseType, calendarType:
+		if !r.runs(name) {
+			return gone("", "nothing that runs has the "+strings.TrimPrefix(kind, "annals.")+" %s"), nil
+		}
+	case parkedType, slicesType:
+		if kind == parkedType {
+			_, name, _ = strings.Cut(name, "/")
+		}
+		name = strings.TrimPrefix(name, progress.PastName("")) // what waited before a reset
+		if there, err := r.there(recordType, name); err != nil || !there {
+			return gone(name, "parked entities of projection %s, which has no record"), err
+		}
+	case chunkType:
+		_, name, _ = strings.Cut(name, "/")
+		if there, err := r.there(calendarType, name); err != nil || !there {
+			return gone("", "timers of calendar %s, which has no record"), err
+		}
 	}
-	return []Finding{{&ability.Damage{Code: Gone, ID: id, Err: fmt.Errorf("parked entities of projection %s, which has no record", quote.Text(name))}, name}}, nil
+	return nil, nil
 }
 
-// unlisted checks the projections of Options.Projections that have no record in the store, such as those of other systems.
+// there reports whether there is a record: also one that cannot be read, which is found with it.
+func (r *run) there(kind, name string) (bool, error) {
+	_, there, err := r.store.States().Get(r.ctx, annals.NewPersistenceID(kind, name))
+	if errors.Is(err, annals.ErrCorrupt) {
+		return true, nil
+	}
+	return there, err
+}
+
+// runs reports whether a projection or a lease of that name is among those that run, or belongs to a process manager that does: it has a calendar of its
+// type, a lease of the calendar, and the projections that package process names.
+func (r *run) runs(name string) bool {
+	name = strings.TrimPrefix(name, calendarType+"/")
+	return r.Running == nil || slices.ContainsFunc(r.Running, func(running string) bool {
+		own, of := strings.CutPrefix(name, running)
+		return of && (own == "" || own == "/steps" || strings.HasPrefix(own, "/from/"))
+	})
+}
+
+// unlisted checks the projections of Options.Running that have no record in the store, such as those of other systems.
 func (r *run) unlisted() error {
 	if r.scanner == nil || r.Type != "" || !r.store.Capabilities().Offsets {
 		return nil
 	}
-	for _, name := range r.Projections {
+	for _, name := range r.Running {
 		if slices.Contains(r.listed, name) {
 			continue
 		}
@@ -109,32 +167,33 @@ func (r *run) unlisted() error {
 	return nil
 }
 
-// projection compares a position with what exists. An entity that is not there was forgotten, or is in another store; one whose newest event is later has
-// begun again.
+// projection compares a position with the events in the store that the projection reads. An entity that is not there was forgotten; one whose newest event is
+// later has begun again.
 func (r *run) projection(name string) (found []Finding, err error) {
-	if r.Projections != nil && !slices.Contains(r.Projections, name) {
-		found = append(found, Finding{&ability.Damage{Code: Gone, Err: fmt.Errorf("projection %s is none of the program's", quote.Text(name))}, name})
-	}
 	if !r.store.Capabilities().Offsets {
-		return found, nil
+		return nil, nil
+	}
+	source, where := r.store, "in this store"
+	if s, ok := r.Sources[name]; ok {
+		source, where = s, "in the store of its events"
 	}
 	positions, err := r.store.Offsets().Load(r.ctx, name, annals.SliceRange{})
 	if errors.Is(err, annals.ErrCorrupt) {
-		return append(found, Finding{&ability.Damage{Code: Position, Err: err}, name}), nil
+		return []Finding{{&ability.Damage{Code: Position, Err: err}, name}}, nil
 	}
 	for _, p := range positions {
 		for _, o := range append([]annals.Offset{p.Through}, p.Offsets...) {
 			if o.ID == "" || o.SeqNr == 0 {
 				continue
 			}
-			number, at, err := newest(r.ctx, r.store, o.ID)
+			number, at, err := newest(r.ctx, source, o.ID)
 			switch {
 			case errors.Is(err, annals.ErrCorrupt), errors.Is(err, annals.ErrTruncated):
 			case err != nil:
 				return found, err
 			case 0 < number && number < o.SeqNr && !at.IsZero() && !at.After(o.Time):
-				found = add(found, Finding{&ability.Damage{Code: Position, ID: o.ID, From: number + 1, To: o.SeqNr,
-					Err: fmt.Errorf("projection %s has handled number %d, the newest is %d", quote.Text(name), o.SeqNr, number)}, name})
+				found = append(found, Finding{&ability.Damage{Code: Position, ID: o.ID, From: number + 1, To: o.SeqNr,
+					Err: fmt.Errorf("projection %s has handled number %d, the newest %s is %d", quote.Text(name), o.SeqNr, where, number)}, name})
 			}
 		}
 	}

@@ -8,9 +8,9 @@ import (
 
 // What only package verify finds.
 const (
-	Codec    ability.Code = "codec"      // Options.Decode cannot read a payload, and its error may have a part of it; or one of the library's own is no JSON
-	Position ability.Code = "position"   // a projection has handled what is not there, or its position cannot be read
-	Gone     ability.Code = "projection" // what is kept for a projection that does not exist
+	Codec    ability.Code = "codec"    // Options.Decode cannot read a payload, and its error may have a part of it; or one of the library's own is no JSON
+	Position ability.Code = "position" // a projection has handled what is not there, or its position cannot be read
+	Gone     ability.Code = "gone"     // what is kept for a projection, a process manager or a lease that does not exist
 )
 
 // Kind says what a code means.
@@ -38,8 +38,8 @@ var kinds = []Kind{
 	{ability.Index, "queries and followers do not find the row, or not at its place; readers of the entity do", "build the index again, or write the row again"},
 	{ability.File, "the database finds its own file damaged", "restore a backup, and check the disk"},
 	{Codec, "hosts and projections fail when they read the payload", "add the codec, or an older form of it, to the behavior"},
-	{Position, "events with numbers up to this one would be left out when they are written, or the projection cannot go on", "reset the projection to a time before the loss"},
-	{Gone, "what the store keeps of the projection takes space, and holds back cleanups", "run the projection again, or delete what is kept"},
+	{Position, "events with numbers up to this one would be left out when they are written, or the projection cannot go on", "reset the projection to a time before the loss; of one that reads another store, name that store"},
+	{Gone, "what the store keeps of it takes space; timers of a process manager do not fire, and positions hold back cleanups", "run it again, or delete what is kept"},
 }
 
 // Kind is what f means.

@@ -1,10 +1,10 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -24,8 +24,12 @@ type Options struct {
 	// Decode is called for the payloads of all entities but the library's own, and returns an error for one that no codec reads; nil for an entity
 	// that the program does not know. nil: payloads are not decoded.
 	Decode func(id annals.PersistenceID, p ability.Stored) error
-	// Projections are the names of all projections that there are; what is kept of others is a finding. nil: this is not known.
-	Projections []string
+	// Running are the names of all projections and leases and the types of all process managers that there are, in all programs that use the store;
+	// what it keeps for others is a finding. nil: this is not known.
+	Running []string
+	// Sources are the stores of the events, by projection, where that is another store than the one that has the position: a position is compared with the
+	// events that it is about.
+	Sources map[string]annals.Store
 	// Settle is how long after the first look what may be a write in progress is looked at again; 0 is a quarter of a second.
 	Settle time.Duration
 }
@@ -33,7 +37,7 @@ type Options struct {
 // Step is one entity, or what belongs to none.
 type Step struct {
 	ID      annals.PersistenceID // "": none. Ids whose types begin with "annals." are the library's own
-	Found   []Finding            // nil: nothing is wrong
+	Found   []Finding            // by codes and numbers; nil: nothing is wrong
 	Skipped bool                 // by Options.Since
 	After   string               // for a run that goes on: all that is before is checked. "" with Options.IDs
 }
@@ -41,7 +45,16 @@ type Step struct {
 // Finding is something that is wrong, or may be.
 type Finding struct {
 	*ability.Damage
-	Projection string // whose progress it is about; "": none
+	Projection string // whose position or parked entities it is about; "": none
+}
+
+// about orders findings by what they are about, compare also by numbers.
+func (f Finding) about(g Finding) int {
+	return cmp.Or(cmp.Compare(f.Projection, g.Projection), cmp.Compare(f.Code, g.Code), cmp.Compare(f.ID, g.ID))
+}
+
+func (f Finding) compare(g Finding) int {
+	return cmp.Or(cmp.Compare(f.Projection, g.Projection), f.Damage.Compare(g.Damage))
 }
 
 // Accepted reports whether readers accept it: it is damage only if another system has not left the numbers unused.
@@ -84,9 +97,9 @@ type run struct {
 // suspect waits for the second look.
 type suspect struct {
 	Step
-	before  string // the After of the step before it
-	seen    time.Time
-	scanned int // the first findings are those of the scan, which is no write in progress
+	before string // the After of the step before it
+	seen   time.Time
+	looked []Finding // of the first look. Those of the scan are in Step: they are no write in progress
 }
 
 func newRun(ctx context.Context, s annals.Store, o Options) (r *run, err error) {
@@ -172,7 +185,7 @@ func (r *run) step(scanned ability.Scanned) error {
 	}
 	step := Step{ID: scanned.ID}
 	for _, d := range scanned.Damage {
-		step.Found = add(step.Found, Finding{Damage: d})
+		step.Found = append(step.Found, Finding{Damage: d})
 	}
 	var found []Finding
 	var err error
@@ -189,11 +202,7 @@ func (r *run) step(scanned ability.Scanned) error {
 	if len(found) == 0 {
 		return r.give(step)
 	}
-	scan := len(step.Found)
-	for _, f := range found {
-		step.Found = add(step.Found, f)
-	}
-	r.waiting = append(r.waiting, suspect{step, before, time.Now(), scan})
+	r.waiting = append(r.waiting, suspect{step, before, time.Now(), found})
 	return nil
 }
 
@@ -207,21 +216,12 @@ func (r *run) settle() error {
 	if err != nil {
 		return err
 	}
-	both := append([]Finding(nil), s.Found[:s.scanned]...)
-	for _, f := range s.Found[s.scanned:] {
-		for _, g := range found {
-			if f.Code == g.Code && f.ID == g.ID && f.Projection == g.Projection && f.From <= g.To && g.From <= f.To {
-				d := *g.Damage
-				d.From, d.To = max(f.From, g.From), min(f.To, g.To)
-				both = add(both, Finding{&d, f.Projection})
-			}
-		}
-	}
-	r.waiting, s.Found = r.waiting[1:], both
+	r.waiting, s.Found = r.waiting[1:], append(s.Found, agreed(s.looked, found, Finding.about)...)
 	return r.give(s.Step)
 }
 
 func (r *run) give(s Step) error {
+	s.Found = distinct(s.Found, Finding.compare)
 	if s.After = r.after(); r.scanner == nil {
 		s.After = ""
 	}
@@ -229,14 +229,6 @@ func (r *run) give(s Step) error {
 		return errLeft
 	}
 	return nil
-}
-
-// add adds f unless it is known.
-func add(all []Finding, f Finding) []Finding {
-	if slices.ContainsFunc(all, func(g Finding) bool { return g.Projection == f.Projection && g.Same(f.Damage) }) {
-		return all
-	}
-	return append(all, f)
 }
 
 // unchanged reports whether everything of id is older than Since.

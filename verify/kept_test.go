@@ -1,0 +1,128 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/verifytest"
+	"github.com/annals-go/annals/lease"
+	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/process"
+	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/verify"
+)
+
+// What the library keeps for projections, process managers and leases is found when they are none of those that run, and what has lost its record always.
+func TestKeptForNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, s := t.Context(), memstore.New()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		source := projection.Source[string]{Store: s, Type: "T", Codec: codec.JSON[string]("text")}
+		for n, text := range []string{"1", "2", "3"} {
+			p, err := source.Codec.Encode(text)
+			must(err)
+			_, err = s.Journal().Append(ctx, annals.Commit{ID: "T|a", After: annals.SeqNr(n), Events: []annals.NewEvent{{Payload: p}}})
+			must(err)
+		}
+		parking, err := projection.AtLeastOnce("parking", source, s, func(context.Context, projection.Envelope[string]) error { return errors.New("no") },
+			projection.Options{OnError: func(context.Context, projection.Failure) projection.Verdict { return projection.Park }, Logger: slog.New(slog.DiscardHandler)})
+		must(err)
+		must(parking.CatchUp(ctx))
+		must(parking.Control().Reset(ctx, annals.Offset{})) // keeps what waited
+		must(parking.CatchUp(ctx))
+		waiter := process.Process[string, string]{Type: "Waiter", Evolve: func(_, e string) string { return e }, React: func(string, process.Input) (process.Step[string], error) {
+			return process.Step[string]{Timers: []process.Timer{{Name: "later", Due: time.Now().Add(time.Hour)}}}, nil
+		}}
+		manager, err := process.New(s, waiter, []process.Source{process.From(source, func(e projection.Envelope[string]) string { return e.ID.EntityID() })}, nil, process.Options{})
+		must(err)
+		running, stop := context.WithTimeout(ctx, 10*time.Second)
+		defer stop()
+		must(manager.Run(running)) // has leases
+		must(lease.Run(ctx, s, "reports", lease.Options{}, func(context.Context, annals.SeqNr) error { return nil }))
+
+		all := []string{"Waiter", "parking", "reports"}
+		verifytest.Want(t, s, verify.Options{})
+		verifytest.Want(t, s, verify.Options{Running: all})
+		verifytest.Want(t, s, verify.Options{Running: all[1:]}, "gone annals.calendar|Waiter 0 0", "gone annals.lease|annals.calendar/Waiter 0 0",
+			"gone annals.projection|Waiter/from/T 0 0 Waiter/from/T", "gone annals.projection|Waiter/steps 0 0 Waiter/steps")
+		verifytest.Want(t, s, verify.Options{Running: all[:1]}, "gone annals.projection|parking 0 0 parking", "gone annals.lease|reports 0 0")
+
+		// Without their records, timers and parked entities are found whatever runs.
+		lost := memstore.New()
+		for id, err := range s.Query().IDs(ctx, "annals.calendar-chunk", "") {
+			must(err)
+			copyState(t, s, lost, id)
+		}
+		slice := annals.PersistenceID("T|a").Slice()
+		for _, id := range []string{"annals.parked-slices|parking", fmt.Sprintf("annals.parked|%d/parking", slice), "annals.parked-slices|annals.past|parking", fmt.Sprintf("annals.parked|%d/annals.past|parking", slice)} {
+			copyState(t, s, lost, annals.PersistenceID(id))
+		}
+		found := map[string]int{}
+		for step, err := range verify.Store(ctx, lost, verify.Options{}) {
+			must(err)
+			for _, f := range step.Found {
+				found[string(f.Code)+" "+string(f.ID.Type())+" "+f.Projection]++
+				if !strings.Contains(f.Error(), "which has no record") {
+					t.Errorf("%s: %v", f.ID, f.Damage)
+				}
+			}
+		}
+		if len(found) != 3 || found["gone annals.calendar-chunk "] == 0 || found["gone annals.parked parking"] != 2 || found["gone annals.parked-slices parking"] != 2 {
+			t.Errorf("found %v", found)
+		}
+	})
+}
+
+// copyState copies a durable state, which must be there.
+func copyState(t *testing.T, from, to annals.Store, id annals.PersistenceID) {
+	t.Helper()
+	state, ok, err := from.States().Get(t.Context(), id)
+	if err == nil && ok {
+		_, err = to.States().Put(t.Context(), annals.StateWrite{ID: id, Payload: state.Payload})
+	}
+	if !ok || err != nil {
+		t.Fatalf("%s: there is %v, %v", id, ok, err)
+	}
+}
+
+// A position is compared with the events of the store that the projection reads.
+func TestPositionsOfOtherStores(t *testing.T) {
+	t.Parallel()
+	positions, source := newStore(t), memstore.New()
+	var newest time.Time
+	for n := range annals.SeqNr(3) {
+		r, err := source.Journal().Append(t.Context(), annals.Commit{ID: "T|a", After: n, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest = r.Time
+	}
+	save := func(n annals.SeqNr) {
+		t.Helper()
+		p := annals.Progress{Projection: "p", Offsets: []annals.Offset{{Time: newest.Add(time.Duration(n) * time.Second), ID: "T|a", SeqNr: n}}}
+		if err := positions.Offsets().Save(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(3)
+	o := verify.Options{Running: []string{"p"}}
+	verifytest.Want(t, positions, o, "position T|a 2 3 p") // the store has another entity with this id
+	o.Sources = map[string]annals.Store{"p": source}
+	verifytest.Want(t, positions, o)
+	save(5)
+	verifytest.Want(t, positions, o, "position T|a 4 5 p")
+}
