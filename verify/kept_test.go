@@ -75,7 +75,7 @@ func TestKeptForNobody(t *testing.T) {
 		for step, err := range verify.Store(ctx, lost, verify.Options{}) {
 			must(err)
 			for _, f := range step.Found {
-				found[string(f.Code)+" "+string(f.ID.Type())+" "+f.Projection]++
+				found[string(f.Code)+" "+f.ID.Type()+" "+f.Projection]++
 				if !strings.Contains(f.Error(), "which has no record") {
 					t.Errorf("%s: %v", f.ID, f.Damage)
 				}
