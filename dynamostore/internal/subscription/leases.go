@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,21 +14,26 @@ import (
 
 // hold takes and frees shards so that this loop gets its share.
 func (l *loop) hold(ctx context.Context, v view) error {
-	dead := l.watch.Look(v.signs(), time.Now())
-	dead = slices.DeleteFunc(dead, func(id string) bool { return id == l.id })
-	for _, id := range dead {
-		if err := l.removeLoop(ctx, id, v.loops[id]); err != nil {
-			return err
+	signs := map[string]leases.Sign[string]{}
+	for id, m := range v.loops {
+		if id != l.id {
+			signs[id] = leases.Sign[string]{Beat: m.write, Lease: m.lease}
 		}
 	}
-	if !v.settled(dead) {
-		l.waits = true
-		return nil
+	for _, id := range l.watch.Look(signs, time.Now()) {
+		// A loop that shows no sign of life leaves. Its item is stored again when it goes on.
+		op := l.ifWritten(plan.Op{Key: key(l.name, itemLoop+id), Delete: true}, v.loops[id].write)
+		if err := l.write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: plan.Expected}); err != nil {
+			return err
+		}
+		delete(v.loops, id)
 	}
-	alive := []string{l.id}
-	for id := range v.loops {
-		if id != l.id && !slices.Contains(dead, id) {
-			alive = append(alive, id)
+	v.loops[l.id] = member{round: l.round} // others may have taken this loop for dead
+	l.waits = false
+	for _, m := range v.loops {
+		if m.round != 0 && m.round != v.head.round { // the loop may still hold shards of an earlier round
+			l.waits = true
+			return nil
 		}
 	}
 	open := v.open()
@@ -35,18 +41,18 @@ func (l *loop) hold(ctx context.Context, v view) error {
 	for i, s := range open {
 		parts[i] = leases.Part{Owner: s.owner, Holder: s.owner}
 	}
-	owners := leases.Share(parts, alive, nil)
-	l.waits = false
+	owners := leases.Share(parts, slices.Collect(maps.Keys(v.loops)), nil)
 	for i, s := range open {
-		h, mine := l.holder(s), owners[i] == l.id
-		switch {
-		case h != nil:
+		_, alive := v.loops[s.owner]
+		held := slices.IndexFunc(l.held, func(r *reader) bool { return r.shard.id == s.id })
+		switch mine := owners[i] == l.id; {
+		case held >= 0:
 			if !mine {
-				h.release()
+				l.held[held].release()
 			}
 		case s.owner == l.id: // an answer was lost
 			l.start(ctx, v.head.stream, s)
-		case mine && slices.Contains(alive, s.owner):
+		case mine && alive:
 			l.waits = true // until it is handed over
 		case mine:
 			if err := l.claim(ctx, v.head.stream, s); err != nil {
@@ -57,29 +63,30 @@ func (l *loop) hold(ctx context.Context, v view) error {
 	return nil
 }
 
-func (l *loop) holder(s shard) *held {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, h := range l.held {
-		if h.id == s.id {
-			return h
+// open are the shards of v that a loop can hold: those that have not ended, and that follow no shard that has not.
+func (v view) open() (all []shard) {
+	waits := map[string]bool{} // the parents that have not ended
+	for _, s := range v.shards {
+		if !s.ended {
+			waits[s.id] = true
+			if _, ok := s.part(); ok {
+				waits[catchUp] = true
+			}
 		}
 	}
-	return nil
-}
-
-// removeLoop deletes the item of a loop that shows no sign of life. It is stored again when the loop goes on.
-func (l *loop) removeLoop(ctx context.Context, id string, m member) error {
-	op := plan.Op{Table: l.Table, Key: key(l.name, itemLoop+id), Delete: true, Condition: "#write = :write",
-		Names: map[string]string{"#write": attrWrite}, Values: plan.Item{":write": plan.S(m.write)}}
-	return l.write(ctx, plan.Write{Ops: []plan.Op{op}, Refused: plan.Expected})
+	for _, s := range v.shards {
+		if !s.ended && !waits[s.parent] {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // claim makes s, of the stream name, this loop's.
 func (l *loop) claim(ctx context.Context, name string, s shard) error {
 	seen := s.write
 	s.owner, s.write = l.id, newWrite()
-	err := l.write(ctx, plan.Write{Ops: []plan.Op{l.change(s, seen)}})
+	err := l.write(ctx, plan.Write{Ops: []plan.Op{l.swap(s.item(l.name), seen)}})
 	if errors.Is(err, annals.ErrConflict) { // another loop was faster
 		return nil
 	}
@@ -89,24 +96,22 @@ func (l *loop) claim(ctx context.Context, name string, s shard) error {
 	return err
 }
 
-// change stores s in place of the item of the shard that the write seen has stored.
-func (l *loop) change(s shard, seen string) plan.Op {
-	u := plan.NewUpdate()
-	set := func(attribute, text string) { u.SetTo(attribute, u.Value(plan.S(text))) }
-	set(attrWrite, s.write)
-	if s.position != "" {
-		set(attrPosition, s.position)
+// swap stores it in place of the item that the write seen has stored; "" is none.
+func (s *Subscriptions) swap(it plan.Item, seen string) plan.Op {
+	ours, _ := plan.Text(it, attrWrite)
+	op := s.ifWritten(plan.Op{Put: it, Ours: func(old plan.Item) bool {
+		stored, _ := plan.Text(old, attrWrite)
+		return stored == ours
+	}}, seen)
+	if seen == "" {
+		op.Condition, op.Values = "attribute_not_exists(#write)", nil
 	}
-	if s.ended {
-		u.SetTo(attrEnded, u.Value(plan.Bool(true)))
-	}
-	if s.owner != "" {
-		set(attrOwner, s.owner)
-	} else {
-		u.Remove(attrOwner)
-	}
-	condition := u.Name(attrWrite) + " = " + u.Value(plan.S(seen))
-	ours := s.write
-	return plan.Op{Table: l.Table, Key: s.key(l.name), Update: u.Expression(), Condition: condition, Names: u.Names, Values: u.Values,
-		Ours: func(old plan.Item) bool { return wrote(old, ours) }}
+	return op
+}
+
+// ifWritten is op on condition that the write seen has stored the item.
+func (s *Subscriptions) ifWritten(op plan.Op, seen string) plan.Op {
+	op.Table, op.Condition = s.Table, "#write = :write"
+	op.Names, op.Values = map[string]string{"#write": attrWrite}, plan.Item{":write": plan.S(seen)}
+	return op
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -20,16 +21,20 @@ import (
 // deliveries.
 type loop struct {
 	*Subscriptions
-	name   string
-	filter annals.Filter
-	id     string
-	stop   context.CancelFunc
-	left   chan struct{} // closed when the shards are free
-	ready  chan struct{} // has a value when a delivery may be ready, or the loop has failed
-	look   chan struct{} // has a value when the table is to be looked at now
+	name    string
+	filter  annals.Filter
+	id      string
+	stop    context.CancelFunc
+	left    chan struct{}  // closed when the shards are free
+	offers  chan *delivery // of the readers, each of which has one at a time
+	changed chan struct{}  // has a value when the view was renewed, or the loop has failed
+	look    chan struct{}  // has a value when the table is to be looked at now
+	taken   *delivery      // from offers by the caller's goroutine, and not handed out yet
+	trimmed atomic.Int64   // the round in which records were removed before they were read; 0 is none
 
 	// These are of the goroutine that holds the shards.
 	watch  leases.Watch[string]
+	held   []*reader
 	round  int64 // that is held; 0 is none
 	waits  bool  // for shards that others hand over
 	list   bool  // a shard has ended, so others may follow
@@ -38,14 +43,10 @@ type loop struct {
 		at    time.Time
 	}
 	listing *listing // that is not complete; nil is none
-	readers sync.WaitGroup
 
-	mu      sync.Mutex // of the fields below, and of those of held
-	held    []*held
-	taken   int       // the shard that was looked at last
-	renewed time.Time // when the view was read last
-	trimmed int64     // the round in which records were removed before they were read; 0 is none
-	err     error     // that ends the loop
+	mu      sync.Mutex // of the fields below
+	renewed time.Time  // when the view was read last
+	err     error      // that ends the loop
 }
 
 // signal puts a value into c, unless it has one.
@@ -58,35 +59,39 @@ func signal(c chan struct{}) {
 
 // fail ends the loop with err.
 func (l *loop) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failed(err)
-}
-
-// failed is fail with the lock held.
-func (l *loop) failed(err error) {
 	if e, ok := errors.AsType[*annals.Error](err); ok {
 		err = e
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.err = cmp.Or(l.err, err)
-	signal(l.ready)
+	signal(l.changed)
 }
 
 // next waits for a delivery.
 func (l *loop) next(ctx context.Context) (ability.Delivery, error) {
 	for {
-		if ctx.Err() != nil {
-			return ability.Delivery{}, &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
+		l.mu.Lock()
+		err, current := l.err, time.Since(l.renewed) < l.Lease
+		l.mu.Unlock()
+		if l.taken != nil && l.taken.shard.holding.Err() != nil {
+			l.taken = nil
 		}
-		h, d, err := l.take()
+		d, offers := l.taken, l.offers
 		switch {
+		case ctx.Err() != nil:
+			return ability.Delivery{}, &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 		case err != nil:
 			return ability.Delivery{}, err
+		case !current:
+			offers = nil // others may hold the shards: look first
 		case d != nil:
-			return ability.Delivery{Events: d.events, Ack: func(ctx context.Context) error { return l.ack(ctx, h, d) }}, nil
+			l.taken = nil
+			return ability.Delivery{Events: d.events, Ack: d.ack}, nil
 		}
 		select {
-		case <-l.ready:
+		case l.taken = <-offers:
+		case <-l.changed:
 		case <-ctx.Done():
 		case <-l.closing:
 			return ability.Delivery{}, errClosed
@@ -94,46 +99,19 @@ func (l *loop) next(ctx context.Context) (ability.Delivery, error) {
 	}
 }
 
-// take takes a delivery that is ready; nil when there is none.
-func (l *loop) take() (*held, *delivery, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return nil, nil, l.err
-	}
-	if time.Since(l.renewed) >= l.Lease {
-		return nil, nil, nil // others may hold the shards: look first
-	}
-	for range l.held {
-		l.taken = (l.taken + 1) % len(l.held)
-		if h := l.held[l.taken]; h.next != nil && !h.lost {
-			h.next, h.open = nil, h.next
-			return h, h.open, nil
-		}
-	}
-	return nil, nil, nil
-}
-
 // run holds shards until ctx ends or the store is closed. Then it frees them.
 func (l *loop) run(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel()
-		l.end(context.WithoutCancel(ctx))
-	}()
+	defer l.end(context.WithoutCancel(ctx))
 	var failed failures
 	for {
 		err := l.lookAt(ctx)
-		wait, again := leases.Pace(l.Lease, l.waits), true
+		wait, again := failed.wait(err)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			failed = failures{}
-		default:
-			wait, again = failed.wait(err)
-		}
-		if !again {
+			wait = leases.Pace(l.Lease, l.waits)
+		case !again:
 			l.fail(err)
 			return
 		}
@@ -152,6 +130,15 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) lookAt(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, leases.LookTime))
 	defer cancel()
+	l.held = slices.DeleteFunc(l.held, func(r *reader) bool { // now: with a view that is older than the end of r, r would begin again
+		select {
+		case <-r.gone:
+			l.list = l.list || r.shard.ended
+			return true
+		default:
+			return false
+		}
+	})
 	if l.round != 0 {
 		beat := member{lease: l.Lease, round: l.round, write: newWrite()}
 		if err := l.write(ctx, plan.Write{Ops: []plan.Op{{Table: l.Table, Put: beat.item(l.name, l.id)}}}); err != nil {
@@ -171,15 +158,12 @@ func (l *loop) lookAt(ctx context.Context) error {
 		return l.begin(ctx, v, made)
 	case v.head.filter != filterText(l.filter):
 		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("the subscription %s has another one: %w", quote.Text(l.name), errFilter)}
-	case l.round == 0: // the sign of life has to come before the first shard
+	}
+	l.dropLost(v)
+	if l.round != v.head.round { // the next sign of life says so, before the first shard is held
 		l.round = v.head.round
 		signal(l.look)
 		return nil
-	}
-	l.dropLost(v)
-	if l.round != v.head.round {
-		l.round = v.head.round
-		signal(l.look)
 	}
 	if listed, err := l.listIfDue(ctx, v); listed || err != nil {
 		signal(l.look)
@@ -196,35 +180,31 @@ func filterText(f annals.Filter) string {
 	return fmt.Sprintf("type %q tag %q slices %v", f.Type, f.Tag, f.Slices)
 }
 
-// dropLost drops the shards that v says are not this loop's any more. Nothing else takes a shard out of the list: a view that was read before
-// the shard was lost would begin it again.
+// dropLost drops the shards that v says are not this loop's any more.
 func (l *loop) dropLost(v view) {
+	for _, r := range l.held {
+		if !slices.ContainsFunc(v.shards, func(s shard) bool { return s.round == r.shard.round && s.id == r.shard.id && s.owner == l.id }) {
+			r.drop()
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed = time.Now() // not when the look began: on a slow table a look may take longer than the lease
-	signal(l.ready)
-	l.held = slices.DeleteFunc(l.held, func(h *held) bool {
-		i := slices.IndexFunc(v.shards, func(s shard) bool { return s.round == h.round && s.id == h.id })
-		if i >= 0 && v.shards[i].owner == l.id {
-			return false
-		}
-		l.list = l.list || i >= 0 && v.shards[i].ended
-		h.lost = true
-		h.drop()
-		return true
-	})
+	signal(l.changed)
 }
 
 // end frees all shards and ends the loop.
 func (l *loop) end(ctx context.Context) {
-	for _, h := range l.held {
-		h.drop()
+	for _, r := range l.held {
+		r.drop()
 	}
-	l.readers.Wait()
+	for _, r := range l.held {
+		<-r.gone
+	}
 	if l.round == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(l.Lease, time.Second))
+	ctx, cancel := context.WithTimeout(ctx, l.last())
 	defer cancel()
 	_, _ = l.Executor.Write(ctx, plan.Write{Ops: []plan.Op{{Table: l.Table, Key: key(l.name, itemLoop+l.id), Delete: true}}}) // an error makes others wait for the lease
 }

@@ -125,5 +125,5 @@ func (s *Subscriptions) order(ctx context.Context, name string) error {
 	}
 	next := *v.head
 	next.again, next.write = true, newWrite()
-	return s.write(ctx, plan.Write{Ops: []plan.Op{s.put(name, next, v.head)}})
+	return s.write(ctx, plan.Write{Ops: []plan.Op{s.swap(next.item(name), v.head.write)}})
 }

@@ -12,47 +12,52 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 )
 
-// start begins to read s, which is of the stream name, and which this loop holds.
-func (l *loop) start(ctx context.Context, name string, s shard) {
-	holding, drop := context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
-	reading, release := context.WithCancel(holding)
-	h := &held{shard: s, writer: make(chan struct{}, 1), done: make(chan struct{}, 1), release: release, drop: drop}
-	l.mu.Lock()
-	l.held = append(l.held, h)
-	l.mu.Unlock()
-	l.readers.Go(func() {
-		defer drop()
-		r := &reader{loop: l, shard: h, position: s.position, parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
-		err := r.run(reading, name)
-		if err != nil && reading.Err() == nil {
-			l.stopped(h, err)
-			<-holding.Done()
-		}
-		l.finish(holding, h, err == nil)
-	})
-}
-
-// stopped notes that h cannot be read because of err: a new round begins where records were removed, otherwise the loop ends.
-func (l *loop) stopped(h *held, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !errors.Is(err, stream.ErrTrimmed) {
-		l.failed(err)
-		return
-	}
-	l.trimmed = h.round
-	signal(l.look)
-}
-
-// reader makes deliveries of what it reads in a shard. It is for one goroutine.
+// reader reads a shard that a loop holds, makes deliveries of it, and stores its item. It is one goroutine.
 type reader struct {
 	*loop
-	shard     *held
+	shard    shard         // as it is stored
+	stored   time.Time     // when it was stored last
+	position string        // of the last record that was read completely
+	gone     chan struct{} // closed when the goroutine has ended
+
+	holding context.Context    // ends when another loop has the shard, or the loop ends
+	drop    context.CancelFunc // ends holding
+	release context.CancelFunc // ends reading: the shard is free when no delivery is open
+
 	building  *delivery
 	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
-	position  string                                  // of the last record that was read completely
 	parked    map[annals.PersistenceID]annals.SeqNr   // that this reader has stored: the first numbers that it could not read
 	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated
+}
+
+// start begins to read s, which is of the stream name, and which this loop holds.
+func (l *loop) start(ctx context.Context, name string, s shard) {
+	r := &reader{loop: l, shard: s, position: s.position, gone: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
+	r.holding, r.drop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
+	reading, release := context.WithCancel(r.holding)
+	r.release = release
+	l.held = append(l.held, r)
+	go func() {
+		defer signal(l.look)
+		defer close(r.gone)
+		defer r.drop()
+		err := r.run(reading, name)
+		if err != nil && reading.Err() == nil {
+			r.stopped(err)
+			<-r.holding.Done()
+		}
+		r.free(err == nil)
+	}()
+}
+
+// stopped notes that the shard cannot be read because of err: a new round begins where records were removed, otherwise the loop ends.
+func (r *reader) stopped(err error) {
+	if !errors.Is(err, stream.ErrTrimmed) {
+		r.fail(err)
+		return
+	}
+	r.trimmed.Store(r.shard.round)
+	signal(r.look)
 }
 
 // run reads until nothing follows.
@@ -147,12 +152,15 @@ func (r *reader) deliverAfterMark(ctx context.Context, id annals.PersistenceID) 
 	return r.park(ctx, id, err)
 }
 
-// reached hands over what was read up to the position.
+// reached hands over what was read up to the position, and stores at times that all of that is acknowledged.
 func (r *reader) reached(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	return r.reach(ctx, r.shard, r.position)
+	if r.shard.position = r.position; time.Since(r.stored) < r.Lease {
+		return nil
+	}
+	return r.store(ctx, r.shard)
 }
 
 // records delivers the events that records tell of. The journal is asked for those of an image that cannot be read.
@@ -197,36 +205,17 @@ func (r *reader) records(ctx context.Context, records []stream.Record) error {
 // event delivers e, and first the events before it that are not delivered.
 func (r *reader) event(ctx context.Context, e annals.Event) error {
 	m := r.mark(e.ID)
-	if e.SeqNr <= m.seq {
-		if !e.Time.After(m.time) {
-			return nil // delivered before
-		}
-		// The entity was forgotten and has begun again, or it has events whose times go back.
-		if again, err := r.again(ctx, e.ID, m); err != nil || !again {
-			return err
-		}
-		m = mark{}
-		r.set(e.ID, m)
+	if e.SeqNr <= m.seq && !e.Time.After(m.time) {
+		return nil // delivered before
 	}
-	if e.SeqNr > m.seq+1 {
-		again, err := r.replay(ctx, e.ID, e.SeqNr-1)
-		if err != nil || again && e.Time.Before(r.mark(e.ID).time) { // e is from before the entity was forgotten
+	if e.SeqNr != m.seq+1 { // events are missing, or the entity was forgotten and has begun again, or it has events whose times go back
+		again, err := r.replay(ctx, e.ID, max(e.SeqNr-1, m.seq))
+		m = r.mark(e.ID)
+		if err != nil || e.SeqNr <= m.seq || again && e.Time.Before(m.time) { // e is delivered, or from before the entity was forgotten
 			return err
 		}
 	}
 	return r.deliver(ctx, e)
-}
-
-// again reports whether the entity was forgotten after m, and has begun again.
-func (r *reader) again(ctx context.Context, id annals.PersistenceID, m mark) (bool, error) {
-	if m.seq == 0 {
-		return false, nil
-	}
-	for e, err := range r.Journal.Replay(ctx, id, m.seq, m.seq) {
-		return err == nil && !e.Time.Equal(m.time), err
-	}
-	last, err := r.Journal.LastSeqNr(ctx, id)
-	return err == nil && last < m.seq, err // otherwise the event was deleted: then those before it are, too
 }
 
 // replay delivers the events of id after its mark, up to number to, as the journal has them. again says that the entity was forgotten and
@@ -272,7 +261,7 @@ func (r *reader) deliver(ctx context.Context, e annals.Event) error {
 			}
 		}
 		if r.building == nil {
-			r.building = &delivery{upTo: map[annals.PersistenceID]mark{}}
+			r.building = &delivery{shard: r, upTo: map[annals.PersistenceID]mark{}, acks: make(chan acknowledgement), done: make(chan struct{})}
 		}
 		r.building.events = append(r.building.events, e)
 		r.building.upTo[e.ID] = m
@@ -286,8 +275,7 @@ func (r *reader) flush(ctx context.Context) error {
 	if r.building == nil {
 		return nil
 	}
-	r.building.position = r.position
-	if err := r.handOver(ctx, r.shard, r.building); err != nil {
+	if err := r.handOver(ctx, r.building); err != nil {
 		return err
 	}
 	r.building = nil

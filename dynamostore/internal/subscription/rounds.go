@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,15 +51,16 @@ func (l *loop) listShards(ctx context.Context) (*listing, error) {
 
 // begin stores a new round: the parts of the catch-up, and the shards that are listed.
 func (l *loop) begin(ctx context.Context, v view, made *listing) error {
-	next := head{filter: filterText(l.filter), stream: made.name, round: 1, listed: made.at}
+	next := head{filter: filterText(l.filter), stream: made.name, listed: made.at}
 	if v.head != nil {
-		next.round = v.head.round + 1
+		next.round, next.write = v.head.round, v.head.write
 	}
+	next.round++
 	var all []shard
 	for n := range parts {
 		all = append(all, shard{round: next.round, id: fmt.Sprint(catchUp, " ", n), since: made.at})
 	}
-	return l.register(ctx, v.head, next, append(all, parentsFirst(joined(nil, made, next))...))
+	return l.register(ctx, next, made.at, append(all, parentsFirst(joined(nil, made, next))...))
 }
 
 // joined are the shards of the stream that known does not have, in the round of stored. They were not in the list before: none of them has a
@@ -87,20 +89,17 @@ func joined(known []shard, made *listing, stored head) (all []shard) {
 // registered is how many shards are stored in one transaction.
 const registered = 90
 
-// register stores next after stored, nil for no head, and shards, parents first. next.listed is stored with the last of them, but for a new
-// round, whose shards were listed when it began.
-func (l *loop) register(ctx context.Context, stored *head, next head, shards []shard) error {
-	listed := next.listed
-	if stored != nil && stored.round == next.round {
-		next.listed = stored.listed
-	}
+// register stores h in place of the head that has stored h.write, and shards, parents first. listed becomes the time of the head with the last of
+// them.
+func (l *loop) register(ctx context.Context, h head, listed time.Time, shards []shard) error {
 	for {
 		some := shards[:min(len(shards), registered)]
 		if shards = shards[len(some):]; len(shards) == 0 {
-			next.listed = listed
+			h.listed = listed
 		}
-		next.write = newWrite()
-		w := plan.Write{Ops: []plan.Op{l.put(l.name, next, stored)}}
+		seen := h.write
+		h.write = newWrite()
+		w := plan.Write{Ops: []plan.Op{l.swap(h.item(l.name), seen)}}
 		for _, s := range some {
 			s.write = newWrite()
 			w.Ops = append(w.Ops, plan.Op{Table: l.Table, Put: s.item(l.name)})
@@ -108,25 +107,7 @@ func (l *loop) register(ctx context.Context, stored *head, next head, shards []s
 		if err := l.write(ctx, w); err != nil || len(shards) == 0 {
 			return err
 		}
-		done := next
-		stored = &done
 	}
-}
-
-// put stores next after stored, nil for no head.
-func (s *Subscriptions) put(name string, next head, stored *head) plan.Op {
-	op := plan.Op{Table: s.Table, Put: next.item(name), Condition: "attribute_not_exists(#write)", Names: map[string]string{"#write": attrWrite},
-		Ours: func(old plan.Item) bool { return wrote(old, next.write) }}
-	if stored != nil {
-		op.Condition, op.Values = "#write = :write", plan.Item{":write": plan.S(stored.write)}
-	}
-	return op
-}
-
-// wrote reports whether the write with this id stored it.
-func wrote(it plan.Item, id string) bool {
-	text, _ := plan.Text(it, attrWrite)
-	return text == id
 }
 
 // listIfDue lists the shards of the stream and stores those that are new, unless another loop did within the lease. It is false when nothing
@@ -136,9 +117,7 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 		l.listed.write, l.listed.at = v.head.write, time.Now()
 		l.listing = nil // another loop may have stored shards that were not listed yet
 	}
-	l.mu.Lock()
-	trimmed := l.trimmed == v.head.round
-	l.mu.Unlock()
+	trimmed := l.trimmed.Load() == v.head.round
 	if !trimmed && !l.list && time.Since(l.listed.at) < l.Lease {
 		return false, nil
 	}
@@ -150,9 +129,7 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 		return true, l.begin(ctx, v, made)
 	}
 	fresh := parentsFirst(joined(v.shards, made, *v.head))
-	next := *v.head
-	next.listed = made.at
-	if err := l.register(ctx, v.head, next, fresh); err != nil {
+	if err := l.register(ctx, *v.head, made.at, fresh); err != nil {
 		return false, err
 	}
 	l.list, l.listed.write = false, ""
@@ -191,4 +168,24 @@ func (s *Subscriptions) remove(ctx context.Context, keys []plan.Item) error {
 		return nil
 	}
 	return driver.Fetch(ctx, func(ctx context.Context) error { return s.Executor.DeleteAll(ctx, s.Table, keys) })
+}
+
+// memory is how long the stream is relied on to have its records, and its shards after they were created. The service keeps them for 24
+// hours; the rest is for clocks that differ.
+const memory = 20 * time.Hour
+
+// parentsFirst sorts shards so that each comes after its parent.
+func parentsFirst(shards []shard) []shard {
+	parents := map[string]string{}
+	for _, s := range shards {
+		parents[s.id] = s.parent
+	}
+	depth := func(s shard) (n int) {
+		for id, ok := s.parent, true; ok && n < len(shards); id, ok = parents[id] {
+			n++
+		}
+		return n
+	}
+	slices.SortFunc(shards, func(a, b shard) int { return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a.id, b.id)) })
+	return shards
 }

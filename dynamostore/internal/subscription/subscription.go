@@ -95,7 +95,7 @@ func (s *Subscriptions) join(ctx context.Context, name string, f annals.Filter) 
 		return nil, errClosed
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the loop lasts until its body has returned
-	l := &loop{Subscriptions: s, name: name, filter: f, id: rand.Text()[:16], stop: stop, left: make(chan struct{}), ready: make(chan struct{}, 1), look: make(chan struct{}, 1)}
+	l := &loop{Subscriptions: s, name: name, filter: f, id: rand.Text()[:16], stop: stop, left: make(chan struct{}), offers: make(chan *delivery), changed: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 	s.loops.Go(func() {
 		defer close(l.left)
 		l.run(running)
@@ -125,16 +125,22 @@ var (
 // patience is how long a loop repeats what is refused. Wrong clocks, rights that are missing, and a stream that is off can be put right meanwhile.
 const patience = 5 * time.Minute
 
+// last is how long a last request may take after the end of a loop.
+func (s *Subscriptions) last() time.Duration { return max(s.Lease, time.Second) }
+
 // failures are those of a task since it succeeded.
 type failures struct {
 	n       int
 	refused time.Time // since when the task has been refused; zero: it was not refused last
 }
 
-// wait returns the time after which the task that failed with err is tried again; false when err ends the loop.
+// wait returns the time after which the task that ended with err is tried again; false when err ends the loop.
 func (f *failures) wait(err error) (time.Duration, bool) {
 	is := func(kind error) bool { return errors.Is(err, kind) }
 	switch {
+	case err == nil:
+		*f = failures{}
+		return 0, true
 	case is(stream.ErrTrimmed), is(errFilter), is(annals.ErrClosed), is(annals.ErrCorrupt), is(annals.ErrUnsupported):
 		return 0, false
 	case is(annals.ErrConflict), is(annals.ErrUnknown), is(annals.ErrUnavailable), is(annals.ErrTruncated):

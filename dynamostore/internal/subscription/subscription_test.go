@@ -13,6 +13,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/leases"
 )
 
@@ -381,5 +382,60 @@ func TestTrimmedBeforeRead(t *testing.T) {
 		defer p.Close()
 		defer c.stop()
 		c.handle(2)
+	})
+}
+
+// heldBack keeps the acknowledgement of number 2 of an entity back, as a slow network does.
+type heldBack struct {
+	plan.Executor
+	until chan struct{}
+}
+
+func (h heldBack) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if len(w.Ops) > 1 && plan.KeyText(w.Ops[1].Put[attrSeq]) == "2" {
+		<-h.until
+	}
+	return h.Executor.Write(ctx, w)
+}
+
+// An acknowledgement arrives when its loop has lost the shard to another loop, and has the shard again. It changes nothing: what the other loop has
+// acknowledged meanwhile is not delivered again.
+func TestLateAcknowledgement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p, other := w.process(), w.process()
+		defer p.Close()
+		defer other.Close()
+		back := heldBack{p.Subscriptions.Executor, make(chan struct{})}
+		p.Subscriptions.Executor = back
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		p.append("A|1", 0, 1)
+		c.handle(1)
+		time.Sleep(3 * lease) // the position in the shard is stored
+		p.append("A|1", 1, 1)
+		late := c.delivery()
+		acked := make(chan error)
+		go func() { acked <- late.Ack(t.Context()) }()
+		p.pause(10 * lease)
+		d := other.subscribe(t.Context(), "s", annals.Filter{})
+		d.handle(1)
+		other.append("A|1", 2, 1)
+		d.handle(1)
+		d.stop()
+		time.Sleep(20 * lease) // p can take the shard
+		close(back.until)
+		if err := <-acked; !errors.Is(err, annals.ErrFenced) {
+			t.Errorf("acknowledge after the shard was lost: got %v, want ErrFenced", err)
+		}
+		c.stop()
+		other.append("A|1", 3, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		c = other.subscribe(ctx, "s", annals.Filter{})
+		defer c.stop()
+		if e := c.delivery().Events[0]; e.SeqNr != 4 {
+			t.Errorf("got number %d of %s, which was acknowledged", e.SeqNr, e.ID)
+		}
+		cancel()
 	})
 }

@@ -154,6 +154,7 @@ type view struct {
 	head   *head // nil: nothing is stored
 	loops  map[string]member
 	shards []shard     // of the round of head, in the order of their ids
+	parts  int         // how many of them are parts of the catch-up of that round
 	void   []plan.Item // the keys of shards of earlier rounds
 }
 
@@ -162,28 +163,14 @@ type view struct {
 func load(ctx context.Context, x plan.Executor, table, name string) (view, error) {
 	for seen := ""; ; {
 		v, err := read(ctx, x, table, name)
-		if err != nil || v.head == nil {
-			return v, err
-		}
-		there := v.parts()
 		switch {
-		case there == parts:
-			return v, nil
+		case err != nil || v.head == nil || v.parts == parts:
+			return v, err
 		case v.head.write == seen:
-			return view{}, corrupt(fmt.Errorf("%d of %d parts of the catch-up of the subscription %s are there", there, parts, quote.Text(name)))
+			return view{}, corrupt(fmt.Errorf("%d of %d parts of the catch-up of the subscription %s are there", v.parts, parts, quote.Text(name)))
 		}
 		seen = v.head.write
 	}
-}
-
-// parts is how many parts the catch-up of the round has.
-func (v view) parts() (n int) {
-	for _, s := range v.shards {
-		if _, ok := s.part(); ok && s.round == v.head.round {
-			n++
-		}
-	}
-	return n
 }
 
 // read reads the view once.
@@ -220,6 +207,9 @@ func (v *view) add(name string, it plan.Item) error {
 			v.void = append(v.void, key(name, item))
 		} else {
 			v.shards = append(v.shards, s)
+		}
+		if _, ok := s.part(); ok && v.head != nil && round == v.head.round {
+			v.parts++
 		}
 	default:
 		d.Wrong(attrItem)

@@ -1,0 +1,120 @@
+package subscription
+
+import (
+	"context"
+	"time"
+
+	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
+)
+
+const (
+	maxEvents   = 100 // in a delivery
+	maxEntities = 98  // in a delivery: the marks and the shard are written in one transaction
+)
+
+// delivery is some events that are handed out together.
+type delivery struct {
+	shard  *reader
+	events []annals.Event
+	upTo   map[annals.PersistenceID]mark
+	acks   chan acknowledgement // to the reader of the shard, which alone writes the item of the shard
+	done   chan struct{}        // closed when the reader takes no more of them
+	acked  bool                 // what became of the delivery; to be read when done is closed
+}
+
+// acknowledgement is one call of Delivery.Ack.
+type acknowledgement struct {
+	ctx    context.Context
+	result chan error // has room for it
+}
+
+// ack is Delivery.Ack.
+func (d *delivery) ack(ctx context.Context) error {
+	a := acknowledgement{ctx, make(chan error, 1)}
+	select {
+	case d.acks <- a:
+		return <-a.result
+	case <-ctx.Done():
+		return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
+	case <-d.done:
+	}
+	if !d.acked {
+		return errLost
+	}
+	return nil
+}
+
+// handOver hands out d, and waits until it is acknowledged. It gives up when reading ends before d is taken, or holding before d is acknowledged.
+func (r *reader) handOver(reading context.Context, d *delivery) error {
+	select {
+	case r.offers <- d:
+	case <-reading.Done():
+		return reading.Err()
+	}
+	defer close(d.done)
+	for {
+		select {
+		case a := <-d.acks:
+			err := r.acknowledge(a.ctx, d)
+			d.acked = err == nil
+			a.result <- err
+			if d.acked {
+				return nil
+			}
+		case <-r.holding.Done():
+			return r.holding.Err()
+		}
+	}
+}
+
+// acknowledge stores that d is acknowledged. When holding ends meanwhile, that has the time that a last request has.
+func (r *reader) acknowledge(ctx context.Context, d *delivery) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.holding, func() { time.AfterFunc(r.last(), cancel) })()
+	marks := make([]plan.Op, 0, len(d.upTo))
+	for id, m := range d.upTo {
+		marks = append(marks, plan.Op{Table: r.Table, Put: m.item(r.name, id)})
+	}
+	s := r.shard
+	s.position = r.position
+	return r.store(ctx, s, marks...)
+}
+
+// free stores that nobody holds the shard, and whether it has ended: nothing follows in it.
+func (r *reader) free(ended bool) {
+	s := r.shard
+	s.owner, s.ended = "", ended
+	err := repeated(r.holding, func() error { return r.store(r.holding, s) })
+	switch {
+	case err == nil:
+	case r.holding.Err() == nil:
+		r.fail(err)
+	default:
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.holding), r.last())
+		defer cancel()
+		_ = r.store(ctx, s) // an error makes others read some records again
+	}
+}
+
+// store stores s as the item of the shard, together with more. It is ErrFenced when another loop has the shard.
+func (r *reader) store(ctx context.Context, s shard, more ...plan.Op) error {
+	for {
+		s.write = newWrite()
+		out, err := r.Executor.Write(ctx, plan.Write{Ops: append([]plan.Op{r.swap(s.item(r.name), r.shard.write)}, more...), Refused: plan.Expected})
+		switch {
+		case err != nil:
+			return err
+		case !out.Refused:
+			r.shard.write, r.shard.position, r.shard.ended, r.stored = s.write, s.position, s.ended, time.Now()
+			return nil
+		}
+		// The write before is one of this loop's, when its answer was lost.
+		if owner, _ := plan.Text(out.Old[0], attrOwner); owner != r.id {
+			r.drop()
+			return errLost
+		}
+		r.shard.write, _ = plan.Text(out.Old[0], attrWrite)
+	}
+}
