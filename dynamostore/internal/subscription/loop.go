@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -30,7 +29,6 @@ type loop struct {
 	changed chan struct{}  // has a value when the view was renewed, or the loop has failed
 	look    chan struct{}  // has a value when the table is to be looked at now
 	taken   *delivery      // from offers by the caller's goroutine, and not handed out yet
-	trimmed atomic.Int64   // the round in which records were removed before they were read; 0 is none
 
 	// These are of the goroutine that holds the shards.
 	watch  leases.Watch[string]

@@ -11,8 +11,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/backoff"
-	"github.com/annals-go/annals/internal/quote"
 )
 
 const (
@@ -104,26 +102,8 @@ func (s *Subscriptions) Retry(ctx context.Context, name string) error {
 	if err == nil {
 		err = s.remove(ctx, keys)
 	}
-	for try := 0; err == nil; try++ {
-		err = s.order(ctx, name)
-		if !errors.Is(err, annals.ErrConflict) {
-			return err
-		}
-		err = backoff.Wait(ctx, try) // a loop has written the head
-	}
-	return err
-}
-
-// order says in the head that a new round has to begin.
-func (s *Subscriptions) order(ctx context.Context, name string) error {
-	v, err := load(ctx, s.Executor, s.Table, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case v.head == nil:
-		return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no subscription %s", quote.Text(name))}
 	}
-	next := *v.head
-	next.again, next.write = true, newWrite()
-	return s.write(ctx, plan.Write{Ops: []plan.Op{s.swap(next.item(name), v.head.write)}})
+	return s.order(ctx, name, 0)
 }

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -52,12 +53,13 @@ func (l *loop) start(ctx context.Context, name string, s shard) {
 
 // stopped notes that the shard cannot be read because of err: a new round begins where records were removed, otherwise the loop ends.
 func (r *reader) stopped(err error) {
-	if !errors.Is(err, stream.ErrTrimmed) {
-		r.fail(err)
-		return
+	if errors.Is(err, stream.ErrTrimmed) {
+		err = repeated(r.holding, func() error { return r.order(r.holding, r.name, r.shard.round) })
+		signal(r.look)
 	}
-	r.trimmed.Store(r.shard.round)
-	signal(r.look)
+	if err != nil && r.holding.Err() == nil {
+		r.fail(err)
+	}
 }
 
 // run reads until nothing follows.
@@ -69,16 +71,13 @@ func (r *reader) run(ctx context.Context, name string) error {
 	for {
 		var records []stream.Record
 		var end bool
-		next := func() (err error) {
-			if err := r.tooOld(); err != nil { // a shard without records may have lost them
-				return err
+		err := repeated(ctx, func() (err error) {
+			if err = r.tooOld(); err == nil { // a shard without records may have lost them
+				records, end, err = from.Next(ctx)
 			}
-			if records, end, err = from.Next(ctx); err == nil {
-				err = r.tooOld()
-			}
-			return err
-		}
-		if err := repeated(ctx, next); err != nil || len(records) == 0 {
+			return cmp.Or(err, r.tooOld())
+		})
+		if err != nil || len(records) == 0 {
 			return err
 		}
 		if err := repeated(ctx, func() error { return r.records(ctx, records) }); err != nil || end {

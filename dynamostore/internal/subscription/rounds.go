@@ -3,13 +3,17 @@ package subscription
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
+	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/quote"
 )
 
 // listing is a list of the stream's shards.
@@ -61,6 +65,27 @@ func (l *loop) begin(ctx context.Context, v view, made *listing) error {
 		all = append(all, shard{round: next.round, id: fmt.Sprint(catchUp, " ", n), since: made.at})
 	}
 	return l.register(ctx, next, made.at, append(all, parentsFirst(joined(nil, made, next))...))
+}
+
+// order says in the head that a new round has to begin after round, or after any when that is 0.
+func (s *Subscriptions) order(ctx context.Context, name string, round int64) error {
+	for try := 0; ; try++ {
+		v, err := load(ctx, s.Executor, s.Table, name)
+		switch {
+		case err != nil:
+			return err
+		case v.head == nil:
+			return &annals.Error{Kind: annals.ErrInvalid, Err: fmt.Errorf("there is no subscription %s", quote.Text(name))}
+		case round != 0 && round != v.head.round:
+			return nil
+		}
+		next := *v.head
+		next.listed, next.write = time.Unix(0, 0), newWrite()
+		err = s.write(ctx, plan.Write{Ops: []plan.Op{s.swap(next.item(name), v.head.write)}})
+		if !errors.Is(err, annals.ErrConflict) || backoff.Wait(ctx, try) != nil { // a loop has written the head
+			return err
+		}
+	}
 }
 
 // joined are the shards of the stream that known does not have, in the round of stored. They were not in the list before: none of them has a
@@ -117,15 +142,14 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 		l.listed.write, l.listed.at = v.head.write, time.Now()
 		l.listing = nil // another loop may have stored shards that were not listed yet
 	}
-	trimmed := l.trimmed.Load() == v.head.round
-	if !trimmed && !l.list && time.Since(l.listed.at) < l.Lease {
+	if !v.outdated() && !l.list && time.Since(l.listed.at) < l.Lease {
 		return false, nil
 	}
 	made, err := l.listShards(ctx)
 	switch {
 	case made == nil:
 		return false, err
-	case trimmed || v.lost(made):
+	case v.lost(made):
 		return true, l.begin(ctx, v, made)
 	}
 	fresh := parentsFirst(joined(v.shards, made, *v.head))
@@ -141,12 +165,12 @@ func (made *listing) has(s shard) bool {
 	return slices.ContainsFunc(made.shards, func(o stream.Shard) bool { return o.ID == s.id })
 }
 
-// lost reports whether a new round has to begin: it was ordered, or records were removed from the stream, or may have been, before they were read.
+// outdated reports whether the stream may have removed records that no list of shards led to. A new round that is ordered looks like that.
+func (v view) outdated() bool { return time.Since(v.head.listed) > memory }
+
+// lost reports whether a new round has to begin: records were removed from the stream, or may have been, before they were read.
 func (v view) lost(made *listing) bool {
-	if v.head.again || v.head.stream != made.name || time.Since(v.head.listed) > memory { // now, because the list may have taken long
-		return true
-	}
-	return slices.ContainsFunc(v.shards, func(s shard) bool {
+	return v.head.stream != made.name || v.outdated() || slices.ContainsFunc(v.shards, func(s shard) bool {
 		_, part := s.part()
 		return !part && !s.ended && !made.has(s)
 	})

@@ -37,7 +37,6 @@ const (
 	attrSeq      = "seq"
 	attrTime     = "time"
 	attrGaps     = "gaps"
-	attrAgain    = "again"
 	attrID       = "id"
 	attrError    = "error"
 )
@@ -78,8 +77,7 @@ type head struct {
 	stream string // the ARN
 	// round counts how often the subscription began to catch up. The shards of earlier rounds are void.
 	round  int64
-	listed time.Time // before this time the shards of the stream were listed, and all of them stored
-	again  bool      // a new round is ordered
+	listed time.Time // before this time the shards of the stream were listed, and all of them stored; long ago when a new round is ordered
 	write  string    // changes with each write
 }
 
@@ -87,9 +85,6 @@ func (h head) item(name string) plan.Item {
 	it := key(name, itemHead)
 	it[attrFilter], it[attrStream], it[attrRound] = plan.S(h.filter), plan.S(h.stream), plan.N(h.round)
 	it[attrListed], it[attrWrite] = plan.Micros(h.listed), plan.S(h.write)
-	if h.again {
-		it[attrAgain] = plan.Bool(true)
-	}
 	return it
 }
 
@@ -196,7 +191,7 @@ func (v *view) add(name string, it plan.Item) error {
 	switch {
 	case item == itemHead:
 		d.Require(attrStream, attrListed)
-		v.head = &head{filter: d.Text(attrFilter), stream: d.Text(attrStream), round: round, listed: d.Time(attrListed), again: d.Flag(attrAgain), write: write}
+		v.head = &head{filter: d.Text(attrFilter), stream: d.Text(attrStream), round: round, listed: d.Time(attrListed), write: write}
 	case isLoop:
 		v.loops[loop] = member{lease: time.Duration(d.Required(attrLease, 1, math.MaxInt32)) * time.Millisecond, round: round, write: write}
 	case strings.HasPrefix(item, itemShard):
