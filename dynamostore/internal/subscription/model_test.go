@@ -155,6 +155,14 @@ func model(t *testing.T, random *random.Source) {
 				return nil, nil
 			}
 		}
+		if random.OneIn(2) { // writes overtake others
+			p.late = func() time.Duration {
+				if own.OneIn(10) {
+					return own.Below(4 * lease)
+				}
+				return 0
+			}
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		all = append(all, running{p, cancel})
 		wait.Go(func() { m.consume(ctx, who, p, own, late) })
@@ -248,6 +256,7 @@ func model(t *testing.T, random *random.Source) {
 		end(0)
 	}
 	wait.Wait()
+	<-time.After(4 * lease) // the last writes arrive
 	if n := behind(); n > 0 {
 		t.Errorf("%d events are not delivered", n)
 	}

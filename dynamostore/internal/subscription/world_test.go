@@ -88,8 +88,9 @@ type remote struct {
 	deaf    bool          // requests for records fail
 	blind   bool          // requests for the list of shards fail
 	fault   func(w plan.Write) (before, after error)
-	refused error          // when not nil, every request fails with it
-	counts  map[string]int // of requests for events, by kind
+	late    func() time.Duration // how long a write takes before it reaches the tables, also when nobody waits for it any more; nil: no time
+	refused error                // when not nil, every request fails with it
+	counts  map[string]int       // of requests for events, by kind
 }
 
 var errDown = &annals.Error{Kind: annals.ErrUnavailable, Err: errors.New("down")}
@@ -207,8 +208,21 @@ func (r *remote) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err
 		before, after = r.fault(w)
 	}
 	r.mu.Unlock()
+	arrives := time.Now()
+	if r.late != nil {
+		arrives = arrives.Add(r.late())
+	}
 	if before != nil {
 		return out, before
+	}
+	select {
+	case <-time.After(time.Until(arrives)):
+	case <-ctx.Done():
+		go func() {
+			<-time.After(time.Until(arrives))
+			_ = r.do(func() { _, _ = r.Executor.Write(context.WithoutCancel(ctx), w) })
+		}()
+		return out, &annals.Error{Kind: annals.ErrUnknown}
 	}
 	if failed := r.do(func() { out, err = r.Executor.Write(ctx, w) }); failed != nil {
 		err = failed
