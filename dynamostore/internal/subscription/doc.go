@@ -2,7 +2,8 @@
 //
 // What is acknowledged is kept as one number for each entity, the mark. A record of the stream says which events an item holds. Events up to
 // the mark are dropped, and numbers that are missing between the mark and a record are read from the journal. So nothing depends on the
-// order of the stream, nor on how often it has a record.
+// order of the stream, nor on how often it has a record. The mark has the times of its event and of number 1: other times show that the entity was
+// forgotten and has begun again.
 //
 // A subscription begins by catching up: the events of all ids in the table are read from the journal. The shards of the stream follow, from
 // the oldest record that the stream has. When records were removed before they were read, the subscription catches up again (a new

@@ -204,8 +204,11 @@ func (r *reader) records(ctx context.Context, records []stream.Record) error {
 // event delivers e, and first the events before it that are not delivered.
 func (r *reader) event(ctx context.Context, e annals.Event) error {
 	m := r.mark(e.ID)
-	if e.SeqNr <= m.seq && !e.Time.After(m.time) {
-		return nil // delivered before
+	switch {
+	case e.SeqNr == 1 && !m.born.IsZero() && e.Time.After(m.born): // it has begun again, and later events may have come before
+		r.set(e.ID, mark{})
+	case e.SeqNr <= m.seq && !e.Time.After(m.time): // delivered before
+		return nil
 	}
 	if e.SeqNr != m.seq+1 { // events are missing, or the entity was forgotten and has begun again, or it has events whose times go back
 		again, err := r.replay(ctx, e.ID, max(e.SeqNr-1, m.seq))
@@ -251,7 +254,11 @@ func (r *reader) replay(ctx context.Context, id annals.PersistenceID, to annals.
 
 // deliver adds e to the delivery that is being built, if it fits the filter.
 func (r *reader) deliver(ctx context.Context, e annals.Event) error {
-	before, m := r.mark(e.ID), mark{seq: e.SeqNr, time: e.Time}
+	before := r.mark(e.ID)
+	m := mark{seq: e.SeqNr, time: e.Time, born: before.born}
+	if e.SeqNr == 1 {
+		m.born = e.Time
+	}
 	m.gaps = r.Feed.Counts && (before.gaps || e.SeqNr != before.seq+1)
 	if r.filter.Tag == "" || slices.Contains(e.Tags, r.filter.Tag) {
 		if d := r.building; d != nil && (len(d.events) == maxEvents || len(d.upTo) == maxEntities) {

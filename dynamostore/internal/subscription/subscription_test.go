@@ -439,3 +439,54 @@ func TestLateAcknowledgement(t *testing.T) {
 		cancel()
 	})
 }
+
+// An entity was forgotten and begins again, and the stream has the first records of its new life in any order. All of them are delivered, in the
+// end from number 1 on.
+func TestAnotherLifeInAnotherOrder(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const id = "A|1"
+				w := newWorld(t, 1)
+				p := w.process()
+				defer p.Close()
+				p.append(id, 0, 2)
+				c := p.subscribe(t.Context(), "s", annals.Filter{})
+				c.handle(2)
+				c.stop()
+				if err := p.DeleteAll(t.Context(), w.offer.Feed.Table, []plan.Item{{"pid": plan.S(id), "seq": plan.N(1)}}); err != nil {
+					t.Fatal(err)
+				}
+				for n := range annals.SeqNr(len(order)) {
+					time.Sleep(time.Second)
+					p.append(id, n, 1)
+				}
+				for _, sh := range w.stream.shards {
+					if n := len(sh.records) - len(order); n > 0 {
+						written := slices.Clone(sh.records[n:])
+						for i, from := range order {
+							sh.records[n+i] = written[from]
+						}
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*lease)
+				defer cancel()
+				var got []annals.SeqNr
+				for d, err := range p.Subscribe(ctx, "s", annals.Filter{}) {
+					if err != nil {
+						break
+					}
+					for _, e := range d.Events {
+						got = append(got, e.SeqNr)
+					}
+					c.ack(d)
+				}
+				if want := []annals.SeqNr{1, 2, 3}; len(got) < 3 || !slices.Equal(got[len(got)-3:], want) {
+					t.Errorf("delivered %v, want %v at the end", got, want)
+				}
+			})
+		})
+	}
+}

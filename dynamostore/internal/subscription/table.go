@@ -37,6 +37,7 @@ const (
 	attrSeq      = "seq"
 	attrTime     = "time"
 	attrGaps     = "gaps"
+	attrBorn     = "born"
 	attrID       = "id"
 	attrError    = "error"
 )
@@ -221,6 +222,7 @@ func corrupt(err error) error { return &annals.Error{Kind: annals.ErrCorrupt, Er
 type mark struct {
 	seq  annals.SeqNr
 	time time.Time // of the event: an entity that was forgotten and begins again has another time at this number
+	born time.Time // of the event with number 1; zero: not known
 	gaps bool      // numbers up to seq are unused, or may be, and the feed counts events
 }
 
@@ -245,6 +247,9 @@ func (m mark) item(name string, id annals.PersistenceID) plan.Item {
 	if !m.time.IsZero() {
 		it[attrTime] = plan.Micros(m.time)
 	}
+	if !m.born.IsZero() {
+		it[attrBorn] = plan.Micros(m.born)
+	}
 	if m.gaps {
 		it[attrGaps] = plan.Bool(true)
 	}
@@ -266,7 +271,7 @@ func loadMarks(ctx context.Context, x plan.Executor, table, name string, ids []a
 	for _, it := range items {
 		d := plan.Decoder{Item: it}
 		id := byItem[d.Text(attrItem)]
-		marks[id] = mark{annals.SeqNr(d.Required(attrSeq, 1, math.MaxInt64)), d.Time(attrTime), d.Flag(attrGaps)}
+		marks[id] = mark{annals.SeqNr(d.Required(attrSeq, 1, math.MaxInt64)), d.Time(attrTime), d.Time(attrBorn), d.Flag(attrGaps)}
 		if d.Fault != nil {
 			return nil, &annals.Error{ID: id, Kind: annals.ErrCorrupt, Err: fmt.Errorf("the progress of a subscription: %w", d.Fault)}
 		}
