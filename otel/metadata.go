@@ -32,14 +32,14 @@ func (t *Telemetry) Metadata(own func(ctx context.Context) (annals.Payload, erro
 				return p, err
 			}
 		}
-		headers := Headers(ctx)
-		if len(headers) == 0 {
+		var of carrier
+		if w3c.Inject(ctx, &of); of.Traceparent == "" {
 			return p, nil
 		}
 		if own == nil {
 			p = annals.Payload{SerializerID: codec.JSONSerializer, Manifest: manifest, Data: []byte("{}")}
 		}
-		added, err := json.Marshal(headers)
+		added, err := json.Marshal(&of)
 		if err != nil {
 			return p, err
 		}
@@ -77,20 +77,37 @@ func (t *Telemetry) Context(ctx context.Context, metadata annals.Payload) contex
 
 // writer is the span that has written an event with metadata.
 func (t *Telemetry) writer(metadata annals.Payload) trace.SpanContext {
-	var headers map[string]string
+	var headers propagation.TextMapCarrier
 	switch {
 	case metadata.SerializerID == 0:
 		return trace.SpanContext{}
 	case metadata.SerializerID == codec.JSONSerializer && bytes.Contains(metadata.Data, []byte(`"traceparent"`)):
-		var fields struct{ Traceparent, Tracestate string }
-		if json.Unmarshal(metadata.Data, &fields) == nil {
-			headers = map[string]string{"traceparent": fields.Traceparent, "tracestate": fields.Tracestate}
+		var of carrier
+		if json.Unmarshal(metadata.Data, &of) != nil {
+			return trace.SpanContext{}
 		}
+		headers = &of
 	case t.o.Headers != nil:
-		headers = t.o.Headers(metadata)
-	}
-	if len(headers) == 0 {
+		headers = propagation.MapCarrier(t.o.Headers(metadata))
+	default:
 		return trace.SpanContext{}
 	}
-	return trace.SpanContextFromContext(w3c.Extract(context.Background(), propagation.MapCarrier(headers)))
+	return trace.SpanContextFromContext(w3c.Extract(context.Background(), headers))
 }
+
+// carrier has the trace context in JSON.
+type carrier struct {
+	Traceparent string `json:"traceparent"`
+	Tracestate  string `json:"tracestate,omitempty"`
+}
+
+func (c *carrier) field(key string) *string {
+	if key == "traceparent" {
+		return &c.Traceparent
+	}
+	return &c.Tracestate
+}
+
+func (c *carrier) Get(key string) string { return *c.field(key) }
+func (c *carrier) Set(key, value string) { *c.field(key) = value }
+func (c *carrier) Keys() []string        { return w3c.Fields() }

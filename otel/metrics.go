@@ -93,18 +93,23 @@ func measuresOf(set attribute.Set) measures {
 	return measures{[]metric.RecordOption{o}, []metric.AddOption{o}}
 }
 
-// and returns the attributes of k and further ones.
-func (k *kind) and(more ...attribute.KeyValue) attribute.Set {
-	return attribute.NewSet(append(k.set.ToSlice(), more...)...)
-}
-
-// with returns the measures of k with further attributes.
-func (k *kind) with(more ...attribute.KeyValue) measures {
-	return measuresOf(k.and(more...))
+// with returns the measures of k with a further attribute, which has few values: they are made once.
+func (k *kind) with(further attribute.KeyValue) measures {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m, ok := k.further[further]
+	if !ok {
+		if k.further == nil {
+			k.further = map[attribute.KeyValue]measures{}
+		}
+		m = measuresOf(attribute.NewSet(append(k.set.ToSlice(), further)...))
+		k.further[further] = m
+	}
+	return m
 }
 
 // measure measures a call, of a host for a group of so many commands.
-func (t *Telemetry) measure(ctx context.Context, k *kind, c annals.Call, r annals.Result, group int) {
+func (t *Telemetry) measure(ctx context.Context, k *kind, c *annals.Call, r *annals.Result, group int) {
 	m := k.measure
 	switch {
 	case k.part == ofProjection && k.op != "handle":
@@ -153,7 +158,7 @@ func (t *Telemetry) measure(ctx context.Context, k *kind, c annals.Call, r annal
 	}
 }
 
-func (t *Telemetry) measureProjection(ctx context.Context, k *kind, c annals.Call, r annals.Result, m measures) {
+func (t *Telemetry) measureProjection(ctx context.Context, k *kind, c *annals.Call, r *annals.Result, m measures) {
 	switch k.op {
 	case "handle":
 		if c.Events == 0 {
@@ -166,9 +171,9 @@ func (t *Telemetry) measureProjection(ctx context.Context, k *kind, c annals.Cal
 			t.delay.Record(ctx, r.Lag.Seconds(), m.record...)
 		}
 	case "retry", "skip", "park", "stop":
-		t.verdicts.Add(ctx, 1, k.with(attrVerdict.String(k.op)).add...)
+		t.verdicts.Add(ctx, 1, m.add...)
 	case "take", "release", "lose":
-		t.leases.Add(ctx, 1, k.with(attrLease.String(k.op)).add...)
+		t.leases.Add(ctx, 1, m.add...)
 	case "late":
 		t.late.Add(ctx, int64(c.Events), m.add...)
 	case "stuck":

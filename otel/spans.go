@@ -16,72 +16,69 @@ import (
 // mostLinks is how many links a span has at most: what an SDK keeps by default.
 const mostLinks = 128
 
-// spans reports whether c has a span from its start. A span within one that is not sampled is not made: it would not be sampled either, as long as
-// the sampler looks at parents.
-func (k *kind) spans(ctx context.Context, c annals.Call) bool {
-	if k.part == ofProjection {
-		return k.op == "handle" && c.Events > 0
-	}
-	outer := trace.SpanContextFromContext(ctx)
+// spans reports whether c, within the span outer, has a span from its start.
+func (k *kind) spans(outer trace.SpanContext, c *annals.Call) bool {
 	switch {
-	case k.poll, outer.IsValid() && !outer.IsSampled():
-		return false // see end
-	case k.own:
-		return outer.IsValid() // a projection or a lease looks after itself
+	case k.part == ofProjection:
+		return k.op == "handle" && c.Events > 0
+	case k.own: // a projection or a lease looks after itself
+		return outer.IsValid() && !k.poll
 	}
-	return true
+	return !k.poll // see end
 }
 
 // begin begins a span of k.
-func (t *Telemetry) begin(ctx context.Context, k *kind, c annals.Call) context.Context {
-	options, parent := k.start, ctx
-	callers := annals.Callers(ctx)
+func (t *Telemetry) begin(ctx context.Context, k *kind, outer trace.SpanContext) context.Context {
+	b, options, parent := begun{kind: k}, k.start, ctx
 	var links []trace.Link
-	switch {
-	case k.part == ofProjection:
+	if k.part == ofProjection {
 		links = t.linksOf(annals.Batch(ctx))
-	case len(callers) > 0 && !trace.SpanContextFromContext(ctx).IsValid():
-		parent, links = ofCallers(ctx, callers)
+	} else if callers := annals.Callers(ctx); len(callers) > 0 {
+		if k.part == ofHost {
+			b.group = len(callers)
+		}
+		if !outer.IsValid() {
+			parent, links = ofCallers(ctx, callers)
+		}
 	}
 	if len(links) > 0 {
 		options = append(slices.Clip(options), trace.WithLinks(links...))
 	}
-	ctx, span := t.tracer.Start(parent, k.name, options...)
-	if !span.IsRecording() {
-		return ctx
+	if b.Context, b.span = t.tracer.Start(parent, k.name, options...); !b.span.IsRecording() {
+		return b.Context
 	}
-	set := make([]attribute.KeyValue, 0, 3)
-	if k.part == ofProjection {
-		set = append(set, semconv.MessagingBatchMessageCount(c.Events))
-	} else if c.ID != "" {
-		set = append(set, attrEntity.String(string(c.ID)))
-	}
-	if n := len(callers); n > 0 && k.part == ofHost {
-		set = append(set, attrGroup.Int(n))
-	}
-	span.SetAttributes(set...)
-	return context.WithValue(ctx, begunKey{}, begun{span, k})
+	return &b
 }
 
-// begun is the span of a call.
+// begun is the context of a call that has a span.
 type begun struct {
-	span trace.Span
-	kind *kind
+	context.Context
+	span  trace.Span
+	kind  *kind
+	group int // commands that share the operation
 }
 
 type begunKey struct{}
+
+func (b *begun) Value(key any) any {
+	if key == (begunKey{}) {
+		return b
+	}
+	return b.Context.Value(key)
+}
 
 // ofCallers returns a context for an operation that several callers share: its span is a child of the first caller whose span is sampled, and has links to those of
 // all.
 func ofCallers(ctx context.Context, callers []context.Context) (parent context.Context, links []trace.Link) {
 	parent = ctx
 	for _, caller := range callers {
-		of := trace.SpanContextFromContext(caller)
+		span := trace.SpanFromContext(caller)
+		of := span.SpanContext()
 		if !of.IsSampled() || !of.IsValid() {
 			continue
 		}
 		if links == nil {
-			parent = trace.ContextWithSpan(ctx, trace.SpanFromContext(caller))
+			parent = trace.ContextWithSpan(ctx, span)
 		}
 		if len(links) < mostLinks {
 			links = append(links, trace.Link{SpanContext: of})
@@ -110,7 +107,8 @@ func (t *Telemetry) linksOf(events []annals.Event) (links []trace.Link) {
 }
 
 // end ends the span of a call, or makes the one of a query that has found something. span is that of ctx.
-func (t *Telemetry) end(ctx context.Context, k *kind, span trace.Span, r annals.Result) {
+func (t *Telemetry) end(ctx context.Context, k *kind, span trace.Span, c *annals.Call, r *annals.Result) {
+	var b *begun
 	if k.poll {
 		outer, failed := span.SpanContext(), r.Err != nil && ctx.Err() == nil
 		if outer.IsValid() && !outer.IsSampled() || r.Events == 0 && r.Bytes == 0 && !failed {
@@ -120,14 +118,23 @@ func (t *Telemetry) end(ctx context.Context, k *kind, span trace.Span, r annals.
 		_, span = t.tracer.Start(ctx, k.name, options...)
 	} else if !span.IsRecording() {
 		return
-	} else if b, _ := ctx.Value(begunKey{}).(begun); b.span != span || b.kind.key != k.key {
+	} else if b, _ = ctx.Value(begunKey{}).(*begun); b == nil || b.span != span || b.kind.key != k.key {
 		return // of another call, around this one
 	}
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
-	set := make([]attribute.KeyValue, 0, 6)
+	set := make([]attribute.KeyValue, 0, 8)
+	switch {
+	case k.part == ofProjection:
+		set = append(set, semconv.MessagingBatchMessageCount(c.Events))
+	case c.ID != "":
+		set = append(set, attrEntity.String(string(c.ID)))
+	}
+	if b != nil && b.group > 0 {
+		set = append(set, attrGroup.Int(b.group))
+	}
 	if r.Events > 0 && k.part == ofStore {
 		set = append(set, attrNumber.Int(r.Events))
 	}

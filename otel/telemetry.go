@@ -51,7 +51,7 @@ type Telemetry struct {
 	instruments
 	known   sync.Map                 // *kind by kindKey
 	kinds   [3]atomic.Int64          // by part
-	recent  [16]atomic.Pointer[kind] // some of known, which are found without a hash
+	recent  [32]atomic.Pointer[kind] // some of known, which are found without a hash
 	failure sync.Once
 }
 
@@ -82,21 +82,25 @@ func (t *Telemetry) Start(ctx context.Context, c annals.Call) (started context.C
 	}
 	started = ctx
 	defer t.contain()
-	if k := t.kind(c); k.spans(ctx, c) {
-		started = t.begin(ctx, k, c)
+	outer := trace.SpanContextFromContext(ctx)
+	if outer.IsValid() && !outer.IsSampled() && !strings.HasPrefix(c.Store, projections) {
+		return ctx // a span within this one would not be sampled either, as long as the sampler looks at parents
+	}
+	if k := t.kind(&c); k.spans(outer, &c) {
+		started = t.begin(ctx, k, outer)
 	}
 	return started
 }
 
 // End implements annals.Observer.
 func (t *Telemetry) End(ctx context.Context, c annals.Call, r annals.Result) {
-	defer t.contain()
 	if t.tracer == nil && t.o.MeterProvider == nil {
 		return
 	}
-	k, span := t.kind(c), trace.SpanFromContext(ctx)
+	defer t.contain()
+	k, span := t.kind(&c), trace.SpanFromContext(ctx)
 	if t.tracer != nil {
-		t.end(ctx, k, span, r)
+		t.end(ctx, k, span, &c, &r)
 	}
 	if t.o.MeterProvider == nil {
 		return
@@ -108,7 +112,7 @@ func (t *Telemetry) End(ctx context.Context, c annals.Call, r annals.Result) {
 	if !span.SpanContext().IsSampled() {
 		ctx = context.Background() // each instrument looks for a span that is sampled, in a context that may be deep
 	}
-	t.measure(ctx, k, c, r, group)
+	t.measure(ctx, k, &c, &r, group)
 }
 
 // contain ends a panic, of which the first is logged.
@@ -140,23 +144,35 @@ type kind struct {
 	start   []trace.SpanStartOption
 	set     attribute.Set // of metrics
 	measure measures      // for a call without an error
+	mu      sync.Mutex
+	further map[attribute.KeyValue]measures // see with
 }
+
+// projections is what the stores of projections begin with.
+const projections = "projection/"
 
 // kindKey names a kind.
 type kindKey struct{ store, op, entities string }
 
+// is reports whether c is of this kind. It may be false for one whose id has no type.
+func (k *kind) is(c *annals.Call) bool {
+	n := len(k.key.entities)
+	return k.op == c.Op && k.key.store == c.Store && (c.ID == "" && n == 0 || len(c.ID) > n && c.ID[n] == '|' && string(c.ID[:n]) == k.key.entities)
+}
+
 // mostKinds bounds how many kinds of each part are kept. The types of entities may come from outside the program: further ones are "_OTHER" in metrics.
 const mostKinds = 1000
 
-func (t *Telemetry) kind(c annals.Call) *kind {
-	key := kindKey{c.Store, c.Op, ""}
+func (t *Telemetry) kind(c *annals.Call) *kind {
+	place := len(c.Op) + len(c.Store)
 	if c.ID != "" {
-		key.entities = c.ID.Type()
+		place += int(c.ID[0])
 	}
-	recent := &t.recent[(len(c.Op)+len(c.Store))%len(t.recent)]
-	if k := recent.Load(); k != nil && k.key == key {
+	recent := &t.recent[place%len(t.recent)]
+	if k := recent.Load(); k != nil && k.is(c) {
 		return k
 	}
+	key := kindKey{c.Store, c.Op, c.ID.Type()}
 	if k, ok := t.known.Load(key); ok {
 		recent.Store(k.(*kind))
 		return k.(*kind)
@@ -166,7 +182,7 @@ func (t *Telemetry) kind(c annals.Call) *kind {
 	case t.kinds[k.part].Add(1) <= mostKinds:
 		t.known.Store(key, k)
 	case k.part == ofHost:
-		k.set = k.and(attrEntityType.String("_OTHER"))
+		k.set = attribute.NewSet(append(k.set.ToSlice(), attrEntityType.String("_OTHER"))...)
 		k.measure = measuresOf(k.set)
 	}
 	return k
@@ -202,7 +218,7 @@ func newKind(key kindKey) *kind {
 	var static, measured []attribute.KeyValue
 	name := key.op
 	spanKind := trace.SpanKindInternal
-	consumer, follows := strings.CutPrefix(key.store, "projection/")
+	consumer, follows := strings.CutPrefix(key.store, projections)
 	switch {
 	case key.store == "entity" || key.store == "aggregate":
 		k.part = ofHost
@@ -215,8 +231,14 @@ func newKind(key kindKey) *kind {
 			semconv.MessagingSystemKey.String(system), semconv.MessagingOperationName(key.op), semconv.MessagingOperationTypeProcess,
 			semconv.MessagingDestinationName(consumer), semconv.MessagingConsumerGroupName(consumer),
 		}
-		if measured = static; key.op != "handle" {
-			measured = []attribute.KeyValue{attrProjection.String(consumer)}
+		measured = []attribute.KeyValue{attrProjection.String(consumer)}
+		switch key.op {
+		case "handle":
+			measured = static
+		case "retry", "skip", "park", "stop":
+			measured = append(measured, attrVerdict.String(key.op))
+		case "take", "release", "lose":
+			measured = append(measured, attrLease.String(key.op))
 		}
 	default:
 		k.part, spanKind = ofStore, trace.SpanKindClient
@@ -287,5 +309,9 @@ func errorType(err error) attribute.KeyValue {
 
 // rejected reports whether err is the answer of the domain to a command.
 func (k *kind) rejected(err error) bool {
-	return k.part == ofHost && k.op == "ask" && err != nil && !errors.As(err, new(*annals.Error))
+	if k.part != ofHost || k.op != "ask" || err == nil {
+		return false
+	}
+	_, fails := errors.AsType[*annals.Error](err)
+	return !fails
 }

@@ -3,6 +3,7 @@ package annalsotel_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	api "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/annals-go/annals"
@@ -225,7 +228,12 @@ func TestMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, span := trace.NewTracerProvider().Tracer("test").Start(t.Context(), "request")
+	state, err := api.ParseTraceState(`vendor="quoted"\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote := api.NewSpanContext(api.SpanContextConfig{TraceID: api.TraceID{7}, SpanID: api.SpanID{7}, TraceFlags: api.FlagsSampled, TraceState: state})
+	ctx, span := trace.NewTracerProvider().Tracer("test").Start(api.ContextWithRemoteSpanContext(t.Context(), remote), "request")
 	defer span.End()
 	pairs := codec.JSON[map[string]string]("pairs")
 	texts := codec.JSON[string]("text")
@@ -254,7 +262,7 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, p.Data, err)
 		}
 		after := telemetry.Context(t.Context(), p)
-		if got := annalsotel.Headers(after)["traceparent"]; c.found != (got == annalsotel.Headers(ctx)["traceparent"]) || !c.found && got != "" {
+		if got := annalsotel.Headers(after); c.found != maps.Equal(got, annalsotel.Headers(ctx)) || !c.found && len(got) > 0 {
 			t.Errorf("%s: found %q in %q", name, got, p.Data)
 		}
 		if p, err = telemetry.Metadata(c.own)(t.Context()); err != nil || name == "alone" && p.SerializerID != 0 {
@@ -263,18 +271,30 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// What is off allocates nothing, and neither does a store's call whose trace is not sampled but for its span.
-func TestAllocationsWhenOff(t *testing.T) {
-	telemetry, err := annalsotel.New(annalsotel.Options{})
-	if err != nil {
-		t.Fatal(err)
+// What is off allocates nothing, and neither does a call in a trace that is not sampled, whatever its outcome.
+func TestAllocations(t *testing.T) {
+	traces := trace.NewTracerProvider(trace.WithSampler(trace.ParentBased(trace.NeverSample())))
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
+	ctx, span := traces.Tracer("test").Start(t.Context(), "request")
+	defer span.End()
+	worked := annals.Result{Duration: time.Millisecond, Events: 5, Bytes: 100, ReadUnits: 1, WriteUnits: 2}
+	conflict := annals.Result{Err: &annals.Error{Kind: annals.ErrConflict}}
+	calls := map[annals.Call]annals.Result{
+		{Op: "append", Store: "dynamodb/commit", ID: "Counter|a"}: worked, {Op: "append", Store: "dynamodb/commit", ID: "Cart|a"}: conflict,
+		{Op: "ask", Store: "entity", ID: "Counter|a"}: worked, {Op: "ask", Store: "entity", ID: "Cart|a"}: {Err: errPoor},
+		{Op: "late", Store: "projection/p", Events: 5}: worked, {Op: "park", Store: "projection/p"}: conflict,
 	}
-	ctx := t.Context()
-	for _, c := range []annals.Call{{Op: "append", Store: "sqlite", ID: "Counter|a"}, {Op: "ask", Store: "entity", ID: "Counter|a"}, {Op: "handle", Store: "projection/p", Events: 5}} {
+	for name, o := range map[string]annalsotel.Options{"off": {}, "not sampled": {TracerProvider: traces, MeterProvider: meters}} {
+		telemetry, err := annalsotel.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n := testing.AllocsPerRun(100, func() {
-			telemetry.End(telemetry.Start(ctx, c), c, annals.Result{Duration: time.Millisecond, Events: 5, Bytes: 100})
+			for c, r := range calls {
+				telemetry.End(telemetry.Start(ctx, c), c, r)
+			}
 		}); n != 0 {
-			t.Errorf("%s allocates %v times", c.Op, n)
+			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package projection
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -50,4 +49,4 @@ func (r *Runner) tell(ctx context.Context, c annals.Call, x annals.Result) {
 	}
 }
 
-func (r *Runner) observedAs() string { return fmt.Sprintf("projection/%s", r.name) }
+func (r *Runner) observedAs() string { return "projection/" + r.name }

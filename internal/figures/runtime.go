@@ -36,6 +36,12 @@ func runtimeFigures() []Figure {
 			Run:   runtimeOverheadTelemetry,
 		},
 		{
+			Name:  "telemetry-above-sdk",
+			About: "processor time of the module otel for an operation of a host in a request that is not traced, over that of the OpenTelemetry SDK to record its duration, which is a part of it",
+			Goal:  AtMost(1.4),
+			Run:   telemetryAboveSDK,
+		},
+		{
 			Name:  "runtime-overhead-allocs",
 			About: "allocations of an Ask on memstore above those of a bare Append",
 			Goal:  AtMost(10),

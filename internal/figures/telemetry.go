@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	measures "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
 	api "go.opentelemetry.io/otel/trace"
 
+	"github.com/annals-go/annals"
 	annalsotel "github.com/annals-go/annals/otel"
 )
 
@@ -22,6 +26,40 @@ func (discarding) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) err
 	return nil
 }
 func (discarding) Shutdown(context.Context) error { return nil }
+
+// telemetryAboveSDK compares both sides in turns, as runtimeOverheadTelemetry does.
+func telemetryAboveSDK(ctx context.Context) (float64, error) {
+	const turns, each = 200, 2000
+	traces := trace.NewTracerProvider(trace.WithSampler(trace.ParentBased(trace.NeverSample())))
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
+	telemetry, err := annalsotel.New(annalsotel.Options{TracerProvider: traces, MeterProvider: meters})
+	if err != nil {
+		return 0, err
+	}
+	durations, err := meters.Meter("figure").Float64Histogram("duration", measures.WithExplicitBucketBoundaries(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60))
+	if err != nil {
+		return 0, err
+	}
+	attributes := []measures.RecordOption{measures.WithAttributeSet(attribute.NewSet(
+		attribute.String("annals.host", "entity"), attribute.String("annals.operation", "ask"), attribute.String("annals.entity.type", "Counter")))}
+	request, span := traces.Tracer("figure").Start(ctx, "request")
+	defer span.End()
+	c, r := annals.Call{Op: "ask", Store: "entity", ID: "Counter|one"}, annals.Result{Duration: time.Microsecond}
+	var times [2][]float64
+	for range turns {
+		for i, run := range []func(){
+			func() { telemetry.End(telemetry.Start(request, c), c, r) },
+			func() { durations.Record(ctx, r.Duration.Seconds(), attributes...) },
+		} {
+			began := processorTime()
+			for range each {
+				run()
+			}
+			times[i] = append(times[i], processorTime()-began)
+		}
+	}
+	return median(times[0]) / median(times[1]), errors.Join(traces.Shutdown(ctx), meters.Shutdown(ctx))
+}
 
 // runtimeOverheadTelemetry measures both sides in turns, by the time of the processors, which other programs change less. The commands come in requests,
 // of which a hundredth is sampled.
