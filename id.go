@@ -55,7 +55,9 @@ func (id PersistenceID) Slice() int {
 	return int(s)
 }
 
-// SliceRange is the slices From ≤ s < To. The zero SliceRange is all of them.
+// SliceRange is the slices From ≤ s < To. The zero SliceRange is all of them. Ids that end with numbers in sequence have slices near each other,
+// so that one of four such ranges can have nearly all of them. A range that begins at SliceCount or above is of slices far apart: From and To
+// are numbers of the same slices in another order, from SliceCount to 2·SliceCount.
 type SliceRange struct {
 	From int `json:"from"`
 	To   int `json:"to"`
@@ -63,12 +65,28 @@ type SliceRange struct {
 
 // SliceRanges divides all slices into n ranges of nearly equal size. An n below 1 counts as 1, one above SliceCount as SliceCount.
 func SliceRanges(n int) []SliceRange {
+	return divide(n, 0)
+}
+
+// SpreadRanges is SliceRanges with slices that are far apart in each range: the ranges get nearly equal parts of many ids, also of ids that end
+// with numbers in sequence.
+func SpreadRanges(n int) []SliceRange {
+	return divide(n, SliceCount)
+}
+
+func divide(n, first int) []SliceRange {
 	n = min(max(n, 1), SliceCount)
 	ranges := make([]SliceRange, n)
 	for i := range ranges {
-		ranges[i] = SliceRange{i * SliceCount / n, (i + 1) * SliceCount / n}
+		ranges[i] = SliceRange{first + i*SliceCount/n, first + (i+1)*SliceCount/n}
 	}
 	return ranges
+}
+
+// spread is the number that slice has in SpreadRanges. Stores keep these numbers, so they never change.
+func spread(slice int) int {
+	const far = 597 // odd, so that each slice has a number of its own
+	return SliceCount + slice*far%SliceCount
 }
 
 // Bounds returns From and To, and 0 and SliceCount for the zero SliceRange.
@@ -82,6 +100,9 @@ func (r SliceRange) Bounds() (from, to int) {
 // Contains reports whether slice lies in r.
 func (r SliceRange) Contains(slice int) bool {
 	from, to := r.Bounds()
+	if from >= SliceCount {
+		slice = spread(slice)
+	}
 	return from <= slice && slice < to
 }
 

@@ -1,6 +1,11 @@
 package annals_test
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,6 +68,52 @@ func TestSliceRanges(t *testing.T) {
 	}
 	if len(annals.SliceRanges(0)) != 1 || len(annals.SliceRanges(5000)) != annals.SliceCount {
 		t.Error("SliceRanges does not hold n within its bounds")
+	}
+}
+
+// Ids that end with numbers in sequence use nearly all of the 16 groups of an index, and none of four workers has much more than its share.
+func TestSpreadRanges(t *testing.T) {
+	t.Parallel()
+	seen := map[int]bool{}
+	for _, r := range annals.SpreadRanges(annals.SliceCount) {
+		for slice := range annals.SliceCount {
+			if r.Contains(slice) {
+				seen[slice] = true
+			}
+		}
+	}
+	if len(seen) != annals.SliceCount || annals.SpreadRanges(4)[1].String() != "1280-1535" {
+		t.Errorf("%d slices are in a range, the second of four is %s", len(seen), annals.SpreadRanges(4)[1])
+	}
+	for name, id := range map[string]func(n int) string{
+		"from 1": func(n int) string { return fmt.Sprintf("account-%d", n+1) }, "from 0": strconv.Itoa,
+		"padded": func(n int) string { return fmt.Sprintf("%08d", n) }, "UUIDs": func(n int) string {
+			sum := sha256.Sum256([]byte{byte(n), byte(n >> 8)})
+			return annals.WriteID(sum[:16]).String()
+		},
+	} {
+		for _, typ := range []string{"account", "Thread", "x", "ShoppingCart"} {
+			for _, ids := range []int{100, 1000} {
+				groups, quarters := map[annals.SliceRange]int{}, map[annals.SliceRange]int{}
+				for n := range ids {
+					slice := annals.NewPersistenceID(typ, id(n)).Slice()
+					for _, r := range annals.SpreadRanges(16) {
+						if r.Contains(slice) {
+							groups[r]++
+						}
+					}
+					for _, r := range annals.SpreadRanges(4) {
+						if r.Contains(slice) {
+							quarters[r]++
+						}
+					}
+				}
+				fullest := slices.Max(slices.Collect(maps.Values(quarters)))
+				if len(groups) < 14 || fullest*100 > 35*ids {
+					t.Errorf("%d ids of %s %s: %d of 16 groups, %d in the fullest quarter", ids, typ, name, len(groups), fullest)
+				}
+			}
+		}
 	}
 }
 

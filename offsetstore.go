@@ -5,7 +5,7 @@ import "context"
 // Progress is one step of a projection, which the worker of some slices saves.
 type Progress struct {
 	Projection string
-	Slices     SliceRange // of the worker
+	Slices     SliceRange // of the worker. Those of one projection are all of SliceRanges or all of SpreadRanges
 	Epoch      int64      // of the worker's lease; an older one than the store knows is ErrFenced; 0 = no lease
 	// Through says that every event of Slices at or before it has been handled, in this step or an earlier one. The zero Offset says
 	// nothing, and an older one than is stored for a slice changes nothing there.

@@ -41,6 +41,7 @@ type Capabilities struct {
 	IdempotentState  bool // Put and Delete recognise a repeated WriteID
 	Repeatable       bool // Append recognises a repeated WriteID
 	FenceAfterDelete bool // a writer whose After is older than a DeleteTo still gets ErrConflict
+	SpreadSlices     bool // runners of projections divide the slices by SpreadRanges; without the claim by SliceRanges, as the JVM's do
 	GuardsReads      bool // a transaction of ability.Transactor is ErrConflict when an entity that it has read was changed before its commit
 
 	// Lateness is the most time after its own time at which an event or state becomes visible to queries. Zero says that they become visible

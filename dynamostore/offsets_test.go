@@ -14,9 +14,9 @@ import (
 )
 
 // ofGroup returns n ids of the slices 64 to 127.
-func ofGroup(n int) (ids []annals.PersistenceID) {
+func idsIn(r annals.SliceRange, n int) (ids []annals.PersistenceID) {
 	for i := 0; len(ids) < n; i++ {
-		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); id.Slice()/64 == 1 {
+		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); r.Contains(id.Slice()) {
 			ids = append(ids, id)
 		}
 	}
@@ -103,7 +103,7 @@ func TestOverlappingWorkers(t *testing.T) {
 	for _, r := range []annals.SliceRange{{From: 0, To: 512}, {From: 64, To: 1024}, {From: 64, To: 128}} {
 		p := newPair(t)
 		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		ids := ofGroup(2)
+		ids := idsIn(annals.SliceRanges(16)[1], 2)
 		save := func(s *dynamostore.Store, r annals.SliceRange) error {
 			return s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: r, Once: true, Offsets: offsetsOf(ids, at, 1)})
 		}
@@ -127,7 +127,7 @@ func TestLostAnswerOfProgress(t *testing.T) {
 	t.Parallel()
 	s, p := behindProxy(t, dynamostore.Options{})
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ids := ofGroup(2)
+	ids := idsIn(annals.SliceRanges(16)[1], 2)
 	for n, operation := range []string{"TransactWriteItems", "PutItem", "PutItem"} {
 		lost := false
 		p.SetRule(func(r dynamo.Request) dynamo.Fault {
@@ -148,7 +148,7 @@ func TestLostAnswerOfProgress(t *testing.T) {
 func TestOvertakenWorker(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	ids := ofGroup(2)
+	ids := idsIn(annals.SliceRanges(16)[1], 2)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	save := func(s *dynamostore.Store, epoch int64, n annals.SeqNr) error {
 		return s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 64, To: 128}, Epoch: epoch,

@@ -80,7 +80,7 @@ func TestIndexCosts(t *testing.T) {
 	}
 	add(again, "Thing|3", 0)
 	cost("the first append of another process", 1, 2)
-	collect(t, again.Query().Events(ctx, annals.Filter{Type: "Thing", Slices: annals.SliceRanges(4)[1]}))
+	collect(t, again.Query().Events(ctx, annals.Filter{Type: "Thing", Slices: annals.SpreadRanges(4)[1]}))
 	cost("query of a type in a quarter of the slices", 4, 0)
 	collect(t, again.Query().IDs(ctx, "Thing", ""))
 	cost("ids of a type", 32, 0)
@@ -175,7 +175,7 @@ func TestQueryEndsAtItsCall(t *testing.T) {
 	large := text(strings.Repeat("x", 200<<10)) // five to a page
 	last := map[annals.PersistenceID]annals.SeqNr{}
 	for i := 0; len(last) < 8; i++ {
-		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); id.Slice() < 128 { // two partitions
+		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); annals.SpreadRanges(8)[0].Contains(id.Slice()) { // two partitions
 			last[id] = 0
 		}
 	}
@@ -213,8 +213,9 @@ func TestQueryEndsAtItsCall(t *testing.T) {
 func TestFollowerOfALaggingIndex(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	ids := append(ofGroup(1), "Thing|elsewhere")
-	if ids[0].Slice()/64 == ids[1].Slice()/64 {
+	group := annals.SpreadRanges(16)[1]
+	ids := append(idsIn(group, 1), "Thing|elsewhere")
+	if group.Contains(ids[1].Slice()) {
 		t.Fatal("both are in one partition")
 	}
 	for _, id := range ids {

@@ -31,9 +31,9 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 			}
 		}, v.s.fill(`
 			SELECT DISTINCT ON (o.persistence_id) o.timestamp_offset, o.seq_nr, o.persistence_id
-			FROM generate_series($2::int, $3::int - 1) AS slices (slice), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM "akka_projection_timestamp_offset_store" o
-				WHERE o.slice = slices.slice AND o.projection_name = $1 AND o.timestamp_offset >= $4) o
-			ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, x.From, x.To, x.Through.Time)
+			FROM unnest($2::int[]) AS slices (slice), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM "akka_projection_timestamp_offset_store" o
+				WHERE o.slice = slices.slice AND o.projection_name = $1 AND o.timestamp_offset >= $3) o
+			ORDER BY o.persistence_id, o.timestamp_offset DESC, o.seq_nr DESC`), projection, position.Slices(annals.SliceRange{From: x.From, To: x.To}), x.Through.Time)
 		if err != nil {
 			return nil, err
 		}
@@ -43,9 +43,12 @@ func (v offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 
 // known returns the ranges of r: those that this store has saved, and those that follow from the rows of the plugins.
 func (v offsets) known(ctx context.Context, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
-	from, to := r.Bounds()
+	from, to := position.Overlap(r)
 	if ranges, err = v.ranges(ctx, nil, projection, from, to, ""); err != nil {
 		return nil, err
+	}
+	if _, to := ranges.Bounds(r); to > annals.SliceCount { // the plugins have other ranges
+		return ranges, nil
 	}
 	foreign, err := v.foreignRanges(ctx, projection)
 	for _, x := range foreign {
@@ -55,7 +58,7 @@ func (v offsets) known(ctx context.Context, projection string, r annals.SliceRan
 }
 
 func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	ranges, err := v.ranges(ctx, nil, projection, 0, annals.SliceCount, "")
+	ranges, err := v.ranges(ctx, nil, projection, 0, position.End, "")
 	if err != nil {
 		return nil, err
 	}
@@ -165,16 +168,15 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	from, until := r.Bounds()
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		ranges, err := v.lockRanges(ctx, tx, projection, r)
 		if err != nil {
 			return err
 		}
 		var b pgx.Batch
-		b.Queue(v.s.fill(`DELETE FROM "akka_projection_timestamp_offset_store" WHERE projection_name = $1 AND slice >= $2 AND slice < $3
-			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($4::timestamptz, $5::bigint, $6::text)`),
-			projection, from, until, to.Time, int64(to.SeqNr), string(to.ID))
+		b.Queue(v.s.fill(`DELETE FROM "akka_projection_timestamp_offset_store" WHERE projection_name = $1 AND slice = ANY($2::int[])
+			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($3::timestamptz, $4::bigint, $5::text)`),
+			projection, position.Slices(r), to.Time, int64(to.SeqNr), string(to.ID))
 		v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
 		return sendLast(ctx, tx, &b)
 	})
@@ -189,8 +191,10 @@ func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, id := range slices.Sorted(slices.Values(ids)) {
 			slice := id.Slice()
-			if _, err := v.lockRanges(ctx, tx, projection, annals.SliceRange{From: slice, To: slice + 1}); err != nil {
-				return err
+			for _, r := range position.Alone(slice) {
+				if _, err := v.lockRanges(ctx, tx, projection, r); err != nil {
+					return err
+				}
 			}
 			_, err := tx.Exec(ctx, v.s.fill(`
 				WITH newest AS MATERIALIZED (SELECT o.* FROM "akka_projection_timestamp_offset_store" o WHERE o.slice = $2 AND o.projection_name = $1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/position"
 )
 
 // pages yields what read finds after f.After, page by page until an unbounded page is not full. Each page is read whole, and its
@@ -59,7 +60,7 @@ const recent = time.Minute
 // where a bound would not help. It merges the first events of every slice: event number limit of those is not earlier than
 // event number limit of all.
 func (q query) estimate(ctx context.Context, f annals.Filter, limit int) (time.Time, error) {
-	from, to := f.Slices.Bounds()
+	from, to := f.Slices.Bounds() // their difference is the number of slices
 	if f.Type == "" || f.Tag != "" || q.s.yugabyte || time.Since(f.After.Time) < recent {
 		return time.Time{}, nil
 	}
@@ -77,7 +78,7 @@ func (q query) timeOf(ctx context.Context, f annals.Filter, nr, each int) (at ti
 	m.match(f, time.Time{}, "seq_nr")
 	sql := q.s.fill(`
 		SELECT first.db_timestamp
-		FROM unnest(` + m.arg(numbers(f.Slices.Bounds())) + `::int[]) AS s (slice)
+		FROM unnest(` + m.arg(position.Slices(f.Slices)) + `::int[]) AS s (slice)
 			CROSS JOIN LATERAL (SELECT db_timestamp FROM "event_journal" j WHERE j.slice = s.slice AND NOT deleted AND ` + m.where() + `
 				ORDER BY db_timestamp, seq_nr LIMIT ` + m.arg(each) + `) first
 		ORDER BY first.db_timestamp OFFSET ` + m.arg(nr-1) + ` LIMIT 1`)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/position"
 )
 
 // query is the annals.Query of a view.
@@ -33,21 +34,12 @@ func (c *condition) and(format string, args ...any) {
 
 func (c *condition) where() string { return strings.Join(c.parts, " AND ") }
 
-// numbers are all n with from ≤ n < to.
-func numbers(from, to int) []int32 {
-	ns := make([]int32, 0, to-from)
-	for n := from; n < to; n++ {
-		ns = append(ns, int32(n))
-	}
-	return ns
-}
-
 // matching is the condition for f, except its limit, up to a time; zero is no bound. seqNr is the column that is second in the order of
 // Offset.
 func (q query) matching(f annals.Filter, until time.Time, seqNr string) *condition {
 	c := &condition{parts: []string{"TRUE"}}
-	if from, to := f.Slices.Bounds(); f.Type != "" && !q.s.yugabyte { // a list, because the index has slice, type and time, and is searched once per slice
-		c.and("slice = ANY(%s::int[])", c.arg(numbers(from, to)))
+	if from, to := f.Slices.Bounds(); from >= annals.SliceCount || f.Type != "" && !q.s.yugabyte { // a list, because the index has slice, type and time, and is searched once per slice
+		c.and("slice = ANY(%s::int[])", c.arg(position.Slices(f.Slices)))
 	} else if f.Type != "" || f.Slices != (annals.SliceRange{}) {
 		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
 	}
@@ -161,7 +153,7 @@ func (q query) Newest(ctx context.Context, f annals.Filter) (newest annals.Offse
 	if f.Type != "" && !q.s.yugabyte {
 		m = &condition{}
 		m.match(f, time.Time{}, "seq_nr")
-		events = `unnest(` + m.arg(numbers(f.Slices.Bounds())) + `::int[]) AS s (slice) CROSS JOIN LATERAL (SELECT db_timestamp, seq_nr, persistence_id
+		events = `unnest(` + m.arg(position.Slices(f.Slices)) + `::int[]) AS s (slice) CROSS JOIN LATERAL (SELECT db_timestamp, seq_nr, persistence_id
 			FROM "event_journal" j WHERE j.slice = s.slice AND ` + m.where() + ` AND NOT deleted` + inOrder + `) newest`
 	} else {
 		events += m.where() + ` AND NOT deleted`

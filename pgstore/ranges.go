@@ -29,14 +29,15 @@ func (v offsets) lockRanges(ctx context.Context, tx pgx.Tx, projection string, r
 // lockAndRead is lockRanges, and reads the newest row of each of ids after it has locked. Where the slices have a row of their own this is one
 // request.
 func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID) (ranges position.Ranges, own map[annals.PersistenceID]annals.Offset, err error) {
-	from, to := r.Bounds()
+	first, end := position.Overlap(r)
 	if v.s.epoch.exists() {
+		from, to := r.Bounds()
 		var b pgx.Batch
 		b.Queue(v.s.fill(`
 			SELECT `+rangeColumns+` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
-				AND NOT EXISTS (SELECT FROM "annals_projection_epoch" other WHERE other.projection_name = $1 AND other.slice_from < $3 AND other.slice_to > $2
+				AND NOT EXISTS (SELECT FROM "annals_projection_epoch" other WHERE other.projection_name = $1 AND other.slice_from < $5 AND other.slice_to > $4
 					AND (other.slice_from, other.slice_to) <> ($2, $3))
-			FOR UPDATE`), projection, from, to).Query(func(rows pgx.Rows) (err error) {
+			FOR UPDATE`), projection, from, to, first, end).Query(func(rows pgx.Rows) (err error) {
 			ranges, err = readRanges(rows, nil)
 			return err
 		})
@@ -47,7 +48,7 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 			return ranges, own, err
 		}
 	}
-	if ranges, err = v.lockOverlapping(ctx, tx, projection, from, to); err != nil {
+	if ranges, err = v.lockOverlapping(ctx, tx, projection, first, end); err != nil {
 		return nil, nil, err
 	}
 	own, err = v.own(ctx, tx, projection, ids)
@@ -99,7 +100,7 @@ func readRanges(rows pgx.Rows, err error) (all position.Ranges, _ error) {
 	var n *int64
 	var id *string
 	_, err = pgx.ForEachRow(rows, []any{&x.From, &x.To, &x.Epoch, &at, &n, &id}, func() error {
-		if x.From < 0 || x.From >= x.To || x.To > annals.SliceCount || x.Epoch < 0 {
+		if x.From < 0 || x.From >= x.To || x.To > position.End || x.Epoch < 0 {
 			return &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("the slices %d ≤ s < %d with epoch %d", x.From, x.To, x.Epoch)}
 		}
 		x.Through = annals.Offset{}
@@ -117,7 +118,7 @@ func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRa
 	if !v.s.epoch.exists() {
 		return
 	}
-	from, to := r.Bounds()
+	from, to := position.Overlap(r)
 	var rows struct {
 		from, to []int32
 		epochs   []int64
@@ -161,7 +162,7 @@ func (v offsets) lockSlices(ctx context.Context, tx pgx.Tx, projection string, f
 			visit(2*node+1, middle, end)
 		}
 	}
-	visit(1, 0, annals.SliceCount)
+	visit(1, 0, position.End)
 	_, err := tx.Exec(ctx, `SELECT CASE WHEN whole THEN pg_advisory_xact_lock(key) ELSE pg_advisory_xact_lock_shared(key) END
 		FROM (SELECT whole, hashtextextended('annals epoch ' || $1 || ' ' || node, coalesce(to_regclass($4)::oid::bigint, 0)) AS key
 			FROM unnest($2::int[], $3::bool[]) AS n (node, whole) ORDER BY node) n`, projection, nodes, whole, v.s.epoch.name)

@@ -54,8 +54,10 @@ type catchUp struct {
 func (c *catchUp) set(of *[annals.SliceCount]bool, r annals.SliceRange, to bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := r.From; i < r.To; i++ {
-		of[i] = to
+	for i := range of {
+		if r.Contains(i) {
+			of[i] = to
+		}
 	}
 	if !slices.Contains(c.reached[:], false) {
 		c.done()
@@ -66,7 +68,12 @@ func (c *catchUp) set(of *[annals.SliceCount]bool, r annals.SliceRange, to bool)
 func (c *catchUp) holds(r annals.SliceRange) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Contains(c.held[r.From:r.To], true)
+	for i, held := range c.held {
+		if held && r.Contains(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // othersEvery is how often watchOthers reads.

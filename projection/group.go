@@ -26,6 +26,7 @@ type group struct {
 	projection string
 	source     source
 	ranges     int           // into which the slices are divided, when there are no other runners
+	spread     bool          // the ranges of a new projection are of annals.SpreadRanges
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
 	now        func() time.Time                                  // time.Now; only differences count
@@ -237,8 +238,12 @@ func (m *member) begun(r record) (record, error) {
 		r.Source = m.source
 	}
 	if len(r.Runners) == 0 && len(r.Ranges) != m.ranges {
+		divide := annals.SliceRanges
+		if r.whole().From > 0 || len(r.Ranges) == 0 && m.spread {
+			divide = annals.SpreadRanges
+		}
 		r.Ranges = nil
-		for _, s := range annals.SliceRanges(m.ranges) {
+		for _, s := range divide(m.ranges) {
 			r.Ranges = append(r.Ranges, lease{From: s.From, To: s.To})
 		}
 	}

@@ -87,14 +87,15 @@ func recordOf(projection string) document.Document[record] {
 
 // fault returns what is wrong with a record that was read. The ranges are all slices, each once, or none before the first runner.
 func (r record) fault() error {
-	to := 0
+	first := r.whole().From
+	to := first
 	for _, l := range r.Ranges {
 		if l.From != to || l.To <= l.From {
 			return fmt.Errorf("the ranges %v are not those of all slices", r.Ranges)
 		}
 		to = l.To
 	}
-	if to != annals.SliceCount && to > 0 {
+	if len(r.Ranges) > 0 && (to != first+annals.SliceCount || first != 0 && first != annals.SliceCount) {
 		return fmt.Errorf("the ranges end at slice %d", to)
 	}
 	for id, x := range r.Runners {
@@ -103,6 +104,14 @@ func (r record) fault() error {
 		}
 	}
 	return nil
+}
+
+// whole is the range of all slices: all that of Ranges are together.
+func (r record) whole() (all annals.SliceRange) {
+	if n := len(r.Ranges); n > 0 {
+		all = annals.SliceRange{From: r.Ranges[0].From, To: r.Ranges[n-1].To}
+	}
+	return all
 }
 
 var recordCodec = codec.JSON[record]("annals.projection")

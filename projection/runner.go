@@ -105,7 +105,7 @@ func (r *Runner) Run(ctx context.Context) error {
 func (r *Runner) run(ctx context.Context, work work) error {
 	g := &group{
 		store: r.offsets, projection: r.name, source: r.stream.source,
-		ranges: r.o.Ranges, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
+		ranges: r.o.Ranges, spread: r.stream.store.Capabilities().SpreadSlices, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
 	}
 	err := g.run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
 		defer r.waits.hold(slices)()

@@ -85,7 +85,7 @@ func (c *Control) status(ctx context.Context, source annals.Store, r record) (St
 		}
 		r.Source = c.runner.stream.source
 		s.Type, s.Tag, s.States = r.Source.Type, r.Source.Tag, r.Source.States
-		r.Ranges = []lease{{To: annals.SliceCount}}
+		r.Ranges = []lease{{To: annals.SliceCount}} // nothing is saved that has other numbers
 	}
 	from := stream{source, r.Source}
 	if !s.States && source != nil {
@@ -111,7 +111,7 @@ func (c *Control) status(ctx context.Context, source annals.Store, r record) (St
 
 // ranges returns the status of the ranges of r. It counts up to most events of each.
 func (c *Control) ranges(ctx context.Context, from stream, r record, most int) (all []RangeStatus, err error) {
-	positions, err := c.store.Offsets().Load(ctx, c.name, annals.SliceRange{})
+	positions, err := c.store.Offsets().Load(ctx, c.name, r.whole())
 	if err != nil {
 		return nil, err
 	}

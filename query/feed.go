@@ -116,17 +116,17 @@ func (f *Feed[T]) init(op string, s annals.Store, filter annals.Filter, from ann
 	return nil
 }
 
-// intersect returns the slices that are in both.
+// intersect returns the range that is in both.
 func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
-	if a == (annals.SliceRange{}) {
+	if from, to := a.Bounds(); to-from == annals.SliceCount {
 		return b, nil
 	}
-	if b == (annals.SliceRange{}) {
+	if from, to := b.Bounds(); to-from == annals.SliceCount {
 		return a, nil
 	}
 	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
 	if both.From >= both.To {
-		return both, errors.New("no slice is in both " + a.String() + " and " + b.String())
+		return both, errors.New("no range is in both " + a.String() + " and " + b.String())
 	}
 	return both, nil
 }

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -15,15 +16,15 @@ import (
 type offsets struct{ view }
 
 func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Position, err error) {
-	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ?`
-	from, to := r.Bounds()
+	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND `
+	within, bounds := withinSlices(r)
 	err = s.read(ctx, func(ctx context.Context, q *statements) error {
 		ranges, err := readRanges(ctx, q, projection, r)
 		if err != nil {
 			return err
 		}
 		var beyond []annals.Offset
-		err = q.rows(ctx, text, []any{projection, int64(from), int64(to)}, func(v *values) (bool, error) {
+		err = q.rows(ctx, text+within, append([]any{projection}, bounds...), func(v *values) (bool, error) {
 			beyond = append(beyond, readOffset(v))
 			return true, v.corrupt()
 		})
@@ -52,6 +53,21 @@ func (s offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	return all, err
 }
 
+// withinSlices is the condition that slice is in r, with its arguments.
+func withinSlices(r annals.SliceRange) (string, []any) {
+	if r.From >= annals.SliceCount {
+		return `slice IN (SELECT value FROM json_each(?))`, []any{sliceList(r)}
+	}
+	from, to := r.Bounds()
+	return `slice >= ? AND slice < ?`, []any{int64(from), int64(to)}
+}
+
+// sliceList is the slices of r as JSON.
+func sliceList(r annals.SliceRange) string {
+	list, _ := json.Marshal(position.Slices(r)) // numbers
+	return string(list)
+}
+
 // storedOffset returns the row of an entity, or the zero Offset.
 func storedOffset(ctx context.Context, q *statements, projection string, id annals.PersistenceID) (own annals.Offset, err error) {
 	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
@@ -68,11 +84,11 @@ func readOffset(v *values) annals.Offset {
 func readRanges(ctx context.Context, q *statements, projection string, r annals.SliceRange) (ranges position.Ranges, err error) {
 	const text = `SELECT slice_from, slice_to, epoch, through_time, through_seq_nr, through_id FROM offset_epochs
 		WHERE projection_name = ? AND slice_from < ? AND slice_to > ?`
-	from, to := r.Bounds()
+	from, to := position.Overlap(r)
 	err = q.rows(ctx, text, []any{projection, int64(to), int64(from)}, func(v *values) (bool, error) {
 		x := position.Range{
-			From:  int(v.integer("slice_from", 0, annals.SliceCount-1)),
-			To:    int(v.integer("slice_to", 1, annals.SliceCount)),
+			From:  int(v.integer("slice_from", 0, position.End-1)),
+			To:    int(v.integer("slice_to", 1, position.End)),
 			Epoch: v.integer("epoch", 0, math.MaxInt64),
 		}
 		if x.From >= x.To {
@@ -101,7 +117,7 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 	const (
 		saveOffset = `INSERT OR REPLACE INTO offsets (projection_name, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 			VALUES (?, ?, ?, ?, ?, ?)`
-		deleteCovered = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ? AND (timestamp_offset, seq_nr, persistence_id) <= (?, ?, ?)`
+		deleteCovered = `DELETE FROM offsets WHERE projection_name = ? AND (timestamp_offset, seq_nr, persistence_id) <= (?, ?, ?) AND `
 	)
 	ranges, err := readRanges(ctx, t.statements, p.Projection, p.Slices)
 	if err != nil {
@@ -131,8 +147,8 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 		}
 	}
 	if through := p.Through; through.Compare(annals.Offset{}) > 0 {
-		from, to := p.Slices.Bounds()
-		if _, err := t.exec(ctx, deleteCovered, p.Projection, int64(from), int64(to), through.Time.UnixMicro(), int64(through.SeqNr), string(through.ID)); err != nil {
+		within, bounds := withinSlices(p.Slices)
+		if _, err := t.exec(ctx, deleteCovered+within, append([]any{p.Projection, through.Time.UnixMicro(), int64(through.SeqNr), string(through.ID)}, bounds...)...); err != nil {
 			return err
 		}
 	}
@@ -149,7 +165,7 @@ func (t *transaction) replaceRanges(ctx context.Context, projection string, r an
 	if slices.Equal(stored, saved) {
 		return nil
 	}
-	from, to := r.Bounds()
+	from, to := position.Overlap(r)
 	if _, err := t.exec(ctx, deleteRanges, projection, int64(to), int64(from)); err != nil {
 		return err
 	}
@@ -163,14 +179,14 @@ func (t *transaction) replaceRanges(ctx context.Context, projection string, r an
 }
 
 func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
-	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice >= ? AND slice < ? AND (timestamp_offset, seq_nr, persistence_id) > (?, ?, ?)`
-	first, end := r.Bounds()
+	const text = `DELETE FROM offsets WHERE projection_name = ? AND (timestamp_offset, seq_nr, persistence_id) > (?, ?, ?) AND `
+	within, bounds := withinSlices(r)
 	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
 		ranges, err := readRanges(ctx, t.statements, projection, r)
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, text, projection, int64(first), int64(end), to.Time.UnixMicro(), int64(to.SeqNr), string(to.ID))
+		_, err = t.exec(ctx, text+within, append([]any{projection, to.Time.UnixMicro(), int64(to.SeqNr), string(to.ID)}, bounds...)...)
 		if err != nil {
 			return err
 		}

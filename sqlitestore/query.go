@@ -153,8 +153,12 @@ func filter(f annals.Filter, until int64, at, number string, most int) (where st
 		after = annals.Offset{} // the time is between two microseconds: all rows of the later one are after it
 	}
 	from, to := f.Slices.Bounds()
+	first := any(int64(from))
 	where = `(` + at + `, ` + number + `, persistence_id) > (?1, ?2, ?3)`
-	if from > 0 || to < annals.SliceCount {
+	if from >= annals.SliceCount {
+		where += ` AND slice IN (SELECT value FROM json_each(?4))`
+		first = sliceList(f.Slices)
+	} else if from > 0 || to < annals.SliceCount {
 		where += ` AND slice >= ?4 AND slice < ?5`
 	}
 	if f.Behind > 0 {
@@ -166,5 +170,5 @@ func filter(f annals.Filter, until int64, at, number string, most int) (where st
 	if f.Tag != "" {
 		where += ` AND EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?9)`
 	}
-	return where, []any{micros, int64(after.SeqNr), string(after.ID), int64(from), int64(to), until, most, f.Type, f.Tag}
+	return where, []any{micros, int64(after.SeqNr), string(after.ID), first, int64(to), until, most, f.Type, f.Tag}
 }

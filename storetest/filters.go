@@ -40,6 +40,8 @@ func invalidFilters(h *harness) {
 			{Slices: annals.SliceRange{From: 5, To: 5}},
 			{Slices: annals.SliceRange{From: 5, To: 4}},
 			{Slices: annals.SliceRange{From: 0, To: annals.SliceCount + 1}},
+			{Slices: annals.SliceRange{From: annals.SliceCount, To: 2*annals.SliceCount + 1}},
+			{Slices: annals.SliceRange{From: 2 * annals.SliceCount, To: 2*annals.SliceCount + 1}},
 			{Limit: -1},
 			{Behind: -1},
 		} {
@@ -53,7 +55,7 @@ func invalidFilters(h *harness) {
 
 // filters are combinations of all fields, with After zero or the offset given.
 func (h *harness) filters(after annals.Offset) (all []annals.Filter) {
-	tags, halves := []string{""}, annals.SliceRanges(2)
+	tags, halves := []string{""}, []annals.SliceRange{annals.SliceRanges(2)[0], annals.SpreadRanges(2)[1]}
 	if h.caps.TagQueries {
 		tags = append(tags, "green")
 	}

@@ -281,13 +281,17 @@ func eventsBySlices(h *harness) {
 	all := h.population([]string{"Thing", "Other"}, 20, 3)
 	for _, n := range []int{1, 3, 4, 16} {
 		found := 0
-		for _, r := range annals.SliceRanges(n) {
+		for i, r := range slices.Concat(annals.SliceRanges(n), annals.SpreadRanges(n)) {
+			if i == n {
+				h.wantEqual(found, len(all), "events found in %d ranges of slices", n)
+				found = 0
+			}
 			want := slices.DeleteFunc(slices.Clone(all), func(e annals.Event) bool { return !r.Contains(e.ID.Slice()) })
 			got := h.queryEvents(annals.Filter{Slices: r}, len(want))
 			h.wantOffsets("query events of slices "+r.String(), got, want)
 			found += len(got)
 		}
-		h.wantEqual(found, len(all), "events found in %d ranges of slices", n)
+		h.wantEqual(found, len(all), "events found in %d ranges of slices far apart", n)
 	}
 }
 

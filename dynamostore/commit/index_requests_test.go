@@ -61,7 +61,7 @@ func TestIndexRequests(t *testing.T) {
 		b.Put(0, nil)
 		b.Put(1, func(w *plan.StateWrite) { w.Tags = []string{"red"} })
 	}
-	quarter := annals.SliceRange{From: 256, To: 512}
+	quarter := annals.SpreadRanges(4)[0]
 	indexed(t, "indexed-append", nil, func(b *plantest.Bench) {
 		b.Append(0, "1")
 		c := annals.Commit{ID: id, After: 1, WriteID: plantest.WriteID(7), Events: []annals.NewEvent{plantest.Event("2")}}
@@ -73,6 +73,7 @@ func TestIndexRequests(t *testing.T) {
 	indexed(t, "query-events", some, func(b *plantest.Bench) {
 		events(b, annals.Filter{Type: "Thread"})
 		events(b, annals.Filter{Type: "Thread", Slices: quarter, Limit: 2, Behind: time.Second})
+		events(b, annals.Filter{Type: "Thread", Slices: annals.SliceRange{From: 441, To: 443}})
 		events(b, annals.Filter{Type: "Thread", After: annals.Offset{Time: b.Time.Add(time.Hour)}})
 	})
 	indexed(t, "query-events-of-all-types", some, func(b *plantest.Bench) { events(b, annals.Filter{Slices: quarter}) })
@@ -86,7 +87,7 @@ func TestIndexRequests(t *testing.T) {
 	})
 	indexed(t, "query-ids", some, func(b *plantest.Bench) {
 		ids(b, "", "")
-		ids(b, "Thread", "Thread|42")
+		ids(b, "Thread", "Thread|7")
 	})
 	for name, layout := range map[string]commit.Layout{"settings-without-the-index": {Table: "annals"}, "settings-other-index": {Table: "annals", Index: "other"}} {
 		indexed(t, name, nil, func(b *plantest.Bench) {

@@ -84,7 +84,7 @@ func (l Layout) plan(itemBytes int, newSave func([]byte)) (plan.Offer, error) {
 	offer.Tables[0].Stream = true
 	if t.index != "" {
 		c := &offer.Capabilities
-		c.EventQueries, c.StateQueries, c.IDQueries, c.TagQueries = true, true, true, true
+		c.EventQueries, c.StateQueries, c.IDQueries, c.TagQueries, c.SpreadSlices = true, true, true, true, true
 		c.Lateness = queries.Lateness
 		c.EventTimes = false // the index has the time of the commit, and offsets are in the order of times
 		c.Limits.MaxIDBytes = timeline.MaxIDBytes

@@ -61,6 +61,7 @@ var Informative = map[string]string{
 	"IdempotentState": "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
 	"Repeatable":      "without the claim a host does not repeat a write whose answer is lost: ErrUnknown",
 	"GuardsReads":     "hosts read and write one entity at a time",
+	"SpreadSlices":    "runners of projections ask which ranges suit the store",
 	"Lateness":        "followers look back so far",
 	"Limits":          "writes are checked one by one; EvolveStored needs that FirstSnapshot is false",
 }

@@ -58,7 +58,7 @@ func (w *world[T]) besideALoop(ctx context.Context) error {
 // loop handles the events of id.
 func (w *world[T]) loop(ctx context.Context, id annals.PersistenceID) error {
 	return w.Store.InTx(ctx, func(ctx context.Context, tx T, in annals.Store) error {
-		p := annals.Progress{Projection: name, Slices: sliceRange(id), Once: true}
+		p := annals.Progress{Projection: name, Slices: w.sliceRange(id), Once: true}
 		for e, err := range w.Events.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
 			if err == nil {
 				err = w.Add(ctx, tx, w.entry(envelope{Event: e}))
@@ -255,7 +255,7 @@ func (w *world[T]) below(ctx context.Context, late Late) error {
 					return false, err
 				}
 			}
-			for _, id := range inEachRange() {
+			for _, id := range w.inEachRange() {
 				if err := w.append(ctx, w.commit(id)); err != nil {
 					return false, err
 				}
@@ -342,19 +342,23 @@ func until(ctx context.Context, done func() (bool, error)) error {
 }
 
 // inEachRange returns an entity in each range of the projection.
-func inEachRange() (ids []annals.PersistenceID) {
+func (w *world[T]) inEachRange() (ids []annals.PersistenceID) {
 	found := map[annals.SliceRange]bool{}
 	for i := 0; len(found) < ranges; i++ {
-		if id := annals.NewPersistenceID(Type, fmt.Sprint("more-", i)); !found[sliceRange(id)] {
-			found[sliceRange(id)], ids = true, append(ids, id)
+		if id := annals.NewPersistenceID(Type, fmt.Sprint("more-", i)); !found[w.sliceRange(id)] {
+			found[w.sliceRange(id)], ids = true, append(ids, id)
 		}
 	}
 	return ids
 }
 
 // sliceRange is the range of the projection with id.
-func sliceRange(id annals.PersistenceID) (own annals.SliceRange) {
-	for _, r := range annals.SliceRanges(ranges) {
+func (w *world[T]) sliceRange(id annals.PersistenceID) (own annals.SliceRange) {
+	divide := annals.SliceRanges
+	if w.Events.Capabilities().SpreadSlices {
+		divide = annals.SpreadRanges
+	}
+	for _, r := range divide(ranges) {
 		if r.Contains(id.Slice()) {
 			own = r
 		}

@@ -21,7 +21,8 @@ func (x Range) slices() annals.SliceRange { return annals.SliceRange{From: x.Fro
 // same reports whether x and y differ in their slices only.
 func (x Range) same(y Range) bool { return x.Epoch == y.Epoch && x.Through.Compare(y.Through) == 0 }
 
-// Ranges are in the order of their slices and do not overlap. Nothing has been saved for the slices between them.
+// Ranges are in the order of their numbers and do not overlap. Nothing has been saved for the slices between them. Those of one projection are
+// either of annals.SliceRanges or of annals.SpreadRanges.
 type Ranges []Range
 
 // At returns the Range that slice is in.
@@ -32,6 +33,45 @@ func (rs Ranges) At(slice int) Range {
 		}
 	}
 	return Range{From: slice, To: slice + 1}
+}
+
+// End is the first number after those that slices have in ranges.
+const End = 2 * annals.SliceCount
+
+// Overlap returns the bounds of the saved ranges that count for r: of all for the zero SliceRange.
+func Overlap(r annals.SliceRange) (from, to int) {
+	if r == (annals.SliceRange{}) {
+		return 0, End
+	}
+	return r.From, r.To
+}
+
+// Slices returns the slices of r.
+func Slices(r annals.SliceRange) (all []int32) {
+	for slice := range annals.SliceCount {
+		if r.Contains(slice) {
+			all = append(all, int32(slice))
+		}
+	}
+	return all
+}
+
+// Alone returns the two ranges that have slice and no other: of annals.SliceRanges and of annals.SpreadRanges.
+func Alone(slice int) (all []annals.SliceRange) {
+	for _, r := range slices.Concat(annals.SliceRanges(annals.SliceCount), annals.SpreadRanges(annals.SliceCount)) {
+		if r.Contains(slice) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Bounds returns those of r. All slices have the numbers that they have in rs.
+func (rs Ranges) Bounds(r annals.SliceRange) (from, to int) {
+	if n := len(rs); n > 0 && rs[n-1].To > annals.SliceCount && r == (annals.SliceRange{}) {
+		return annals.SliceCount, End
+	}
+	return r.Bounds()
 }
 
 // cut returns the parts of rs in the slices from ≤ s < to.
@@ -47,7 +87,7 @@ func (rs Ranges) cut(from, to int) (parts Ranges) {
 // Within returns the parts of rs in r, and a Range without a value for each part of r that rs leaves out. Neighbours that are the same
 // become one.
 func (rs Ranges) Within(r annals.SliceRange) (parts Ranges) {
-	from, to := r.Bounds()
+	from, to := rs.Bounds(r)
 	for _, x := range rs.cut(from, to) {
 		if from < x.From {
 			parts = append(parts, Range{From: from, To: x.From})
@@ -74,12 +114,12 @@ func (rs Ranges) joined() (all Ranges) {
 
 // change returns rs with each part of r changed. It divides a Range only where r begins or ends.
 func (rs Ranges) change(r annals.SliceRange, change func(*Range)) Ranges {
-	from, to := r.Bounds()
+	from, to := rs.Bounds(r)
 	parts := rs.Within(r)
 	for i := range parts {
 		change(&parts[i])
 	}
-	return slices.Concat(rs.cut(0, from), parts.joined(), rs.cut(to, annals.SliceCount))
+	return slices.Concat(rs.cut(0, from), parts.joined(), rs.cut(to, End))
 }
 
 // Add returns rs with x, which may overlap others: the highest epoch and the furthest Through count.
@@ -94,7 +134,7 @@ func (rs Ranges) Add(x Range) Ranges {
 
 // Save returns rs after p is saved, or ErrFenced.
 func (rs Ranges) Save(p annals.Progress) (Ranges, error) {
-	from, to := p.Slices.Bounds()
+	from, to := rs.Bounds(p.Slices)
 	var seen int64
 	for _, x := range rs.cut(from, to) {
 		seen = max(seen, x.Epoch)

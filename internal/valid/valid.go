@@ -202,8 +202,9 @@ func idFault(id annals.PersistenceID, l annals.Limits) error {
 }
 
 func sliceFault(r annals.SliceRange) error {
-	if from, to := r.Bounds(); from < 0 || from >= to || to > annals.SliceCount {
-		return fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %d", from, to, annals.SliceCount)
+	from, to := r.Bounds()
+	if first := from / annals.SliceCount * annals.SliceCount; from < 0 || from >= to || to > first+annals.SliceCount || first > annals.SliceCount {
+		return fmt.Errorf("the slices %d ≤ s < %d are not within 0 and %[3]d, or %[3]d and %[4]d", from, to, annals.SliceCount, 2*annals.SliceCount)
 	}
 	return nil
 }

@@ -27,9 +27,13 @@ func SignalOf(ids ...annals.PersistenceID) (s Signal) {
 }
 
 // within is the Signal of the slices of r.
-func within(r annals.SliceRange) Signal {
-	from, to := r.Bounds()
-	return Everywhere << (from / perBit) & (Everywhere >> (63 - (to-1)/perBit))
+func within(r annals.SliceRange) (s Signal) {
+	for slice := range annals.SliceCount {
+		if r.Contains(slice) {
+			s |= 1 << (slice / perBit)
+		}
+	}
+	return s
 }
 
 // Set is the open watches of a backend. The zero Set has none. It must not be copied after first use.

@@ -129,7 +129,7 @@ func (o Store) changes(ctx context.Context, projection string, r annals.SliceRan
 	if err != nil || changed.Equal(known) {
 		return nil, err
 	}
-	from, to := r.Bounds()
+	from, to := known.Ranges.Bounds(r)
 	bounds := []int{from, to}
 	switch n := len(stored); {
 	case cut == nil:
@@ -158,7 +158,7 @@ func (o Store) replace(projection string, stored []portion, cut int64, save []by
 	for _, p := range stored {
 		revisions[p.from] = p.revision
 	}
-	ops := []plan.Op{o.put(projection, portion{from: annals.SliceCount, revision: cut}, save)}
+	ops := []plan.Op{o.put(projection, portion{from: cutNumber, revision: cut}, save)}
 	for i, from := range bounds[:len(bounds)-1] {
 		to := bounds[i+1]
 		ops = append(ops, o.put(projection, portion{from: from, to: to, revision: revisions[from], Projection: changed.Within(annals.SliceRange{From: from, To: to})}, save))
@@ -192,25 +192,30 @@ func (o Store) portions(ctx context.Context, projection string, r annals.SliceRa
 	if err := o.fitsKey(projection); err != nil {
 		return nil, nil, err
 	}
-	from, to := r.Bounds()
-	it, ok, err := o.Executor.Get(ctx, plan.Get{Table: o.Table, Key: o.key(projection, from)})
-	if err != nil {
-		return nil, nil, err
-	}
-	if ok {
-		p, err := o.portionOf(it)
+	if r != (annals.SliceRange{}) {
+		it, ok, err := o.Executor.Get(ctx, plan.Get{Table: o.Table, Key: o.key(projection, r.From)})
 		if err != nil {
 			return nil, nil, err
 		}
-		if p.to == to {
-			return []portion{p}, nil, nil
+		if ok {
+			p, err := o.portionOf(it)
+			if err != nil {
+				return nil, nil, err
+			}
+			if p.to == r.To {
+				return []portion{p}, nil, nil
+			}
 		}
 	}
 	all, revision, err := o.partition(ctx, projection)
+	from, to := position.Overlap(r)
 	for _, p := range all {
 		if p.from < to && p.to > from {
 			portions = append(portions, p)
 		}
+	}
+	if from, to = joined(portions).Ranges.Bounds(r); len(portions) == 1 && portions[0].from == from && portions[0].to == to {
+		return portions, nil, err
 	}
 	return portions, &revision, err
 }
@@ -229,7 +234,7 @@ func (o Store) partition(ctx context.Context, projection string) (portions []por
 		switch {
 		case err != nil:
 			return nil, 0, err
-		case p.from == annals.SliceCount:
+		case p.from == cutNumber:
 			cut = p.revision
 			continue
 		case p.from < end:

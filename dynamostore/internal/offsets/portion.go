@@ -43,8 +43,10 @@ const mostBytes = 64 << 20
 // maxPlain is the most bytes of offsets that are not compressed. Less than a write unit need not be.
 const maxPlain = 900
 
-// portion is an item of a projection: what is known of the slices from ≤ s < to. The item cut has the slice after the last one, and
-// nothing else.
+// cutNumber is the number of the item cut in place of a slice: the one after the last.
+const cutNumber = position.End
+
+// portion is an item of a projection: what is known of the slices from ≤ s < to. The item cut has nothing but its number.
 type portion struct {
 	from, to int
 	revision int64 // 0 when there is no item yet
@@ -54,7 +56,7 @@ type portion struct {
 // item returns the item of the next revision of p, without its key.
 func (p portion) item() plan.Item {
 	it := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(p.revision + 1)}
-	if p.from == annals.SliceCount {
+	if p.from == cutNumber {
 		return it
 	}
 	list := make([]types.AttributeValue, len(p.Ranges))
@@ -85,9 +87,9 @@ func (o Store) portionOf(it plan.Item) (portion, error) {
 	if err := d.Readable(attrFormat, mostFormat, "the progress of a projection"); err != nil {
 		return portion{}, err
 	}
-	p := portion{from: int(d.Required(o.Range, 0, annals.SliceCount)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
-	if p.from < annals.SliceCount && d.Fault == nil {
-		p.to = int(d.Required(attrTo, int64(p.from)+1, annals.SliceCount))
+	p := portion{from: int(d.Required(o.Range, 0, cutNumber)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
+	if p.from < cutNumber && d.Fault == nil {
+		p.to = int(d.Required(attrTo, int64(p.from)+1, position.End))
 		p.Ranges = d.ranges(p.from, p.to)
 		p.Entities = d.offsets(annals.SliceRange{From: p.from, To: p.to}, o.MaxHash)
 	}
@@ -118,7 +120,7 @@ func (d *decoder) ranges(from, to int) (all position.Ranges) {
 			return nil
 		}
 		each := plan.Decoder{Item: m.Value}
-		x := position.Range{From: int(each.Required(attrFrom, int64(from), annals.SliceCount-1))}
+		x := position.Range{From: int(each.Required(attrFrom, int64(from), position.End-1))}
 		x.To = int(each.Required(attrTo, int64(x.From)+1, int64(to)))
 		x.Epoch, _ = each.Number(attrEpoch, 0, math.MaxInt64)
 		if n, ok := each.Number(attrNumber, math.MinInt64, math.MaxInt64); ok {

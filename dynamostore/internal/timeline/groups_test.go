@@ -10,7 +10,7 @@ import (
 // How many groups of the index the ids of a type use that end with numbers in sequence. docs/layouts/commit.md has these numbers.
 func TestGroupsOfSequentialIDs(t *testing.T) {
 	t.Parallel()
-	for ids, want := range map[int]int{100: 6, 1000: 14, 10_000: 16} {
+	for ids, want := range map[int]int{100: 16, 1000: 16, 10_000: 16} {
 		used := map[int]bool{}
 		for n := range ids {
 			used[group(annals.NewPersistenceID("Thread", fmt.Sprint(n)))] = true

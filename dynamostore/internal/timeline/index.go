@@ -1,11 +1,12 @@
 // Package timeline answers annals.Query for a layout whose table has a global index of events and states in the order of time.
 //
-// The index has the items with events of each entity type in 16 partitions and the states in 16 others. A partition is for 64 slices. So
-// followers that divide the slices into 2, 4, 8 or 16 equal ranges do not share partitions.
+// The index has the items with events of each entity type in 16 partitions and the states in 16 others. A partition is for 64 slices that are
+// neighbours in annals.SpreadRanges. So followers that divide the slices by it into 2, 4, 8 or 16 ranges do not share partitions.
 package timeline
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -51,7 +52,24 @@ func EventsKey(id annals.PersistenceID) string { return eventsKey(id.Type(), gro
 // StateKey is EventsKey for the state.
 func StateKey(id annals.PersistenceID) string { return stateKey(id.Type(), group(id)) }
 
-func group(id annals.PersistenceID) int { return id.Slice() / groupSlices }
+func group(id annals.PersistenceID) int {
+	slice := id.Slice()
+	return slices.IndexFunc(annals.SpreadRanges(groups), func(r annals.SliceRange) bool { return r.Contains(slice) })
+}
+
+// groupsOf returns the groups that have slices of r: all, where r is of annals.SliceRanges and has many slices.
+func groupsOf(r annals.SliceRange) (all []int) {
+	for g, part := range annals.SpreadRanges(groups) {
+		has := r.From < part.To && part.From < r.To
+		for slice := 0; r.From < annals.SliceCount && slice < annals.SliceCount && !has; slice++ {
+			has = r.Contains(slice) && part.Contains(slice)
+		}
+		if has {
+			all = append(all, g)
+		}
+	}
+	return all
+}
 
 func eventsKey(entityType string, group int) string { return fmt.Sprintf("%s#%02d", entityType, group) }
 

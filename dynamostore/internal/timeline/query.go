@@ -229,12 +229,11 @@ func (k kind[T]) partitions(ctx context.Context, q queries, f annals.Filter, unt
 	if err != nil {
 		return nil, err
 	}
-	from, to := f.Slices.Bounds()
-	first, end := from/groupSlices, (to-1)/groupSlices+1
-	n := len(names) * (end - first)
+	of := groupsOf(f.Slices)
+	n := len(names) * len(of)
 	all := make([]plan.Query, 0, n)
 	for _, name := range names {
-		for g := first; g < end; g++ {
+		for _, g := range of {
 			one := k.partition(name, g)
 			one.To, one.Backward, one.Fields = plan.Micros(until), k.backward, k.fields
 			if !f.After.Time.IsZero() {
