@@ -107,5 +107,5 @@ fuzz: servers ## every fuzz function, four at a time; FUZZTIME=1m for each
 vulncheck: ## look for known vulnerabilities in the code and its dependencies (govulncheck, pinned in tools/go.mod)
 	@GO='$(GO)' scripts/vulncheck.sh
 
-figures: servers ## measure the figures in the documents; ONLY=regexp chooses, COUNT=n repeats (median)
-	$(GO) -C internal/figures run . -only '$(ONLY)' -count $(COUNT)
+figures: servers ## measure and draw the figures of docs/performance.md; ONLY=regexp chooses, COUNT=n repeats (median), and draws nothing below 5
+	$(GO) -C internal/figures run . -only '$(ONLY)' -count $(COUNT) -plots '$(if $(filter-out 1 2 3 4,$(COUNT)),../../docs)'

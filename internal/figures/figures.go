@@ -2,24 +2,24 @@ package main
 
 import "slices"
 
-// groups are the figures of the project, one function for each part.
-var groups = []func() []Figure{
-	dynamodbFigures,
-	akkaFigures,
-	esaFigures,
-	sqliteFigures,
-	postgresFigures,
-	runtimeFigures,
-	ownersFigures,
-	projectionFigures,
-	processFigures,
+// part is some figures that are drawn together.
+type part struct {
+	name   string
+	groups []func() []Figure
 }
 
-// all is every figure, in the order of groups.
-func all() []Figure {
-	var figures []Figure
-	for _, group := range groups {
+func (p part) figures() (figures []Figure) {
+	for _, group := range p.groups {
 		figures = slices.Concat(figures, group())
 	}
 	return figures
+}
+
+// parts are the figures of the project.
+var parts = []part{
+	{"dynamodb", []func() []Figure{dynamodbFigures, akkaFigures, esaFigures}},
+	{"sqlite", []func() []Figure{sqliteFigures}},
+	{"postgres", []func() []Figure{postgresFigures}},
+	{"entities", []func() []Figure{runtimeFigures, ownersFigures}},
+	{"projections", []func() []Figure{projectionFigures, processFigures}},
 }

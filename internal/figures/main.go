@@ -22,18 +22,23 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	os.Exit(run(ctx, all(), os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, parts, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run is the program. It returns the exit status.
-func run(ctx context.Context, figures []Figure, args []string, out, log io.Writer) int {
+func run(ctx context.Context, parts []part, args []string, out, log io.Writer) int {
 	flags := flag.NewFlagSet("figures", flag.ContinueOnError)
 	flags.SetOutput(log)
 	only := flags.String("only", "", "run the figures whose name matches this regular `expression`")
 	count := flags.Int("count", 5, "take each figure so many times; its value is the median")
 	asJSON := flags.Bool("json", false, "print a JSON object per line, with all runs")
+	plots := flags.String("plots", "", "add the results to figures.txt in this `directory`, and draw the plots there")
 	if err := flags.Parse(args); err != nil {
 		return 2
+	}
+	var figures []Figure
+	for _, p := range parts {
+		figures = append(figures, p.figures()...)
 	}
 	chosen, err := choose(figures, *only, *count)
 	if err == nil && flags.NArg() > 0 {
@@ -45,6 +50,7 @@ func run(ctx context.Context, figures []Figure, args []string, out, log io.Write
 	}
 
 	status := 0
+	var results []result
 	for _, f := range chosen {
 		fmt.Fprintf(log, "%s: %s\n", f.Name, f.About)
 		r := measure(ctx, f, *count, log)
@@ -62,6 +68,13 @@ func run(ctx context.Context, figures []Figure, args []string, out, log io.Write
 		}
 		if ctx.Err() != nil {
 			fmt.Fprintln(log, "figures: interrupted")
+			return 1
+		}
+		results = append(results, r)
+	}
+	if *plots != "" {
+		if err := write(*plots, parts, results); err != nil {
+			fmt.Fprintln(log, "figures:", err)
 			return 1
 		}
 	}

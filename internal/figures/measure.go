@@ -45,8 +45,13 @@ func measure(ctx context.Context, f Figure, count int, log io.Writer) result {
 	}
 	r.Value = median(r.Runs)
 	r.text = f.Goal.text(r.Value)
-	r.State = "short"
-	if f.Goal.Reached(r.Value) {
+	return r.judged(f.Goal)
+}
+
+// judged is r, which has a value, beside goal.
+func (r result) judged(goal Goal) result {
+	r.Goal, r.State = goal.String(), "short"
+	if goal.Reached(r.Value) {
 		r.State = "ok"
 	}
 	return r
