@@ -68,11 +68,11 @@ func (r *reader) handOver(reading context.Context, d *delivery) error {
 	}
 }
 
-// acknowledge stores that d is acknowledged. When holding ends meanwhile, that has the time that a last request has.
+// acknowledge stores that d is acknowledged.
 func (r *reader) acknowledge(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.holding, func() { time.AfterFunc(r.last(), cancel) })()
+	defer context.AfterFunc(r.writing, cancel)()
 	marks := make([]plan.Op, 0, len(d.upTo))
 	for id, m := range d.upTo {
 		marks = append(marks, plan.Op{Table: r.Table, Put: m.item(r.name, id)})
@@ -82,19 +82,14 @@ func (r *reader) acknowledge(ctx context.Context, d *delivery) error {
 	return r.store(ctx, s, marks...)
 }
 
-// free stores that nobody holds the shard, and whether it has ended: nothing follows in it.
+// free stores that nobody holds the shard, and whether it has ended: nothing follows in it. When that fails at the end of the loop, others read
+// some records again.
 func (r *reader) free(ended bool) {
 	s := r.shard
 	s.owner, s.ended = "", ended
-	err := repeated(r.holding, func() error { return r.store(r.holding, s) })
-	switch {
-	case err == nil:
-	case r.holding.Err() == nil:
+	err := repeated(r.writing, func() error { return r.store(r.writing, s) })
+	if err != nil && r.holding.Err() == nil {
 		r.fail(err)
-	default:
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.holding), r.last())
-		defer cancel()
-		_ = r.store(ctx, s) // an error makes others read some records again
 	}
 }
 

@@ -22,6 +22,7 @@ type reader struct {
 	gone     chan struct{} // closed when the goroutine has ended
 
 	holding context.Context    // ends when another loop has the shard, or the loop ends
+	writing context.Context    // ends some time later: then the item is not written any more
 	drop    context.CancelFunc // ends holding
 	release context.CancelFunc // ends reading: the shard is free when no delivery is open
 
@@ -36,7 +37,9 @@ func (l *loop) start(ctx context.Context, name string, s shard) {
 	r := &reader{loop: l, shard: s, position: s.position, gone: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
 	r.holding, r.drop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
 	reading, release := context.WithCancel(r.holding)
-	r.release = release
+	writing, cease := context.WithCancel(context.WithoutCancel(ctx))
+	r.writing, r.release = writing, release
+	context.AfterFunc(r.holding, func() { time.AfterFunc(r.last(), cease) })
 	l.held = append(l.held, r)
 	go func() {
 		defer signal(l.look)

@@ -64,7 +64,7 @@ func (l *loop) begin(ctx context.Context, v view, made *listing) error {
 	for n := range parts {
 		all = append(all, shard{round: next.round, id: fmt.Sprint(catchUp, " ", n), since: made.at})
 	}
-	return l.register(ctx, next, made.at, append(all, parentsFirst(joined(nil, made, next))...))
+	return l.register(ctx, next, made.at, append(all, joined(nil, made, next)...))
 }
 
 // order says in the head that a new round has to begin after round, or after any when that is 0.
@@ -88,26 +88,33 @@ func (s *Subscriptions) order(ctx context.Context, name string, round int64) err
 	}
 }
 
-// joined are the shards of the stream that known does not have, in the round of stored. They were not in the list before: none of them has a
-// record from before that list. Those whose parent is not known follow the catch-up.
+// joined are the shards of the stream that known does not have, in the round of stored, each after its parent. They were not in the list before:
+// none of them has a record from before that list. Those whose parent is not known follow the catch-up.
 func joined(known []shard, made *listing, stored head) (all []shard) {
-	ids := map[string]bool{}
+	parents := map[string]string{}
 	for _, s := range known {
-		ids[s.id] = true
+		parents[s.id] = s.parent
 	}
 	for _, s := range made.shards {
-		if !ids[s.ID] {
+		if _, there := parents[s.ID]; !there {
 			all = append(all, shard{round: stored.round, id: s.ID, parent: s.Parent, since: stored.listed})
 		}
 	}
 	for _, s := range all {
-		ids[s.id] = true
+		parents[s.id] = s.parent
 	}
 	for i := range all {
-		if !ids[all[i].parent] {
+		if _, there := parents[all[i].parent]; !there {
 			all[i].parent = catchUp
 		}
 	}
+	depth := func(s shard) (n int) {
+		for id, there := s.parent, true; there && n < len(parents); id, there = parents[id] {
+			n++
+		}
+		return n
+	}
+	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(depth(a), depth(b)) })
 	return all
 }
 
@@ -152,17 +159,24 @@ func (l *loop) listIfDue(ctx context.Context, v view) (changed bool, err error) 
 	case v.lost(made):
 		return true, l.begin(ctx, v, made)
 	}
-	fresh := parentsFirst(joined(v.shards, made, *v.head))
+	fresh := joined(v.shards, made, *v.head)
 	if err := l.register(ctx, *v.head, made.at, fresh); err != nil {
 		return false, err
 	}
 	l.list, l.listed.write = false, ""
-	return len(fresh) > 0, l.removeEnded(ctx, v, made)
+	var ended []plan.Item
+	for _, s := range v.unlisted(made) {
+		ended = append(ended, s.key(l.name))
+	}
+	return len(fresh) > 0, l.remove(ctx, ended)
 }
 
-// has reports whether s is listed.
-func (made *listing) has(s shard) bool {
-	return slices.ContainsFunc(made.shards, func(o stream.Shard) bool { return o.ID == s.id })
+// unlisted are the shards of v that the stream does not have any more.
+func (v view) unlisted(made *listing) []shard {
+	return slices.DeleteFunc(slices.Clone(v.shards), func(s shard) bool {
+		_, part := s.part()
+		return part || slices.ContainsFunc(made.shards, func(o stream.Shard) bool { return o.ID == s.id })
+	})
 }
 
 // outdated reports whether the stream may have removed records that no list of shards led to. A new round that is ordered looks like that.
@@ -170,21 +184,7 @@ func (v view) outdated() bool { return time.Since(v.head.listed) > memory }
 
 // lost reports whether a new round has to begin: records were removed from the stream, or may have been, before they were read.
 func (v view) lost(made *listing) bool {
-	return v.head.stream != made.name || v.outdated() || slices.ContainsFunc(v.shards, func(s shard) bool {
-		_, part := s.part()
-		return !part && !s.ended && !made.has(s)
-	})
-}
-
-// removeEnded deletes the shards that have ended and that the stream no longer has.
-func (l *loop) removeEnded(ctx context.Context, v view, made *listing) error {
-	var keys []plan.Item
-	for _, s := range v.shards {
-		if _, part := s.part(); !part && s.ended && !made.has(s) {
-			keys = append(keys, s.key(l.name))
-		}
-	}
-	return l.remove(ctx, keys)
+	return v.head.stream != made.name || v.outdated() || slices.ContainsFunc(v.unlisted(made), func(s shard) bool { return !s.ended })
 }
 
 func (s *Subscriptions) remove(ctx context.Context, keys []plan.Item) error {
@@ -197,19 +197,3 @@ func (s *Subscriptions) remove(ctx context.Context, keys []plan.Item) error {
 // memory is how long the stream is relied on to have its records, and its shards after they were created. The service keeps them for 24
 // hours; the rest is for clocks that differ.
 const memory = 20 * time.Hour
-
-// parentsFirst sorts shards so that each comes after its parent.
-func parentsFirst(shards []shard) []shard {
-	parents := map[string]string{}
-	for _, s := range shards {
-		parents[s.id] = s.parent
-	}
-	depth := func(s shard) (n int) {
-		for id, ok := s.parent, true; ok && n < len(shards); id, ok = parents[id] {
-			n++
-		}
-		return n
-	}
-	slices.SortFunc(shards, func(a, b shard) int { return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a.id, b.id)) })
-	return shards
-}

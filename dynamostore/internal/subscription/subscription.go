@@ -141,7 +141,7 @@ func (f *failures) wait(err error) (time.Duration, bool) {
 	case err == nil:
 		*f = failures{}
 		return 0, true
-	case is(stream.ErrTrimmed), is(errFilter), is(annals.ErrClosed), is(annals.ErrCorrupt), is(annals.ErrUnsupported):
+	case is(stream.ErrTrimmed), is(errFilter), is(annals.ErrClosed), is(annals.ErrFenced), is(annals.ErrCorrupt), is(annals.ErrUnsupported):
 		return 0, false
 	case is(annals.ErrConflict), is(annals.ErrUnknown), is(annals.ErrUnavailable), is(annals.ErrTruncated):
 		f.refused = time.Time{}

@@ -394,6 +394,7 @@ type heldBack struct {
 func (h heldBack) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
 	if len(w.Ops) > 1 && plan.KeyText(w.Ops[1].Put[attrSeq]) == "2" {
 		<-h.until
+		ctx = context.WithoutCancel(ctx)
 	}
 	return h.Executor.Write(ctx, w)
 }

@@ -208,21 +208,20 @@ func (r *remote) Write(ctx context.Context, w plan.Write) (out plan.Outcome, err
 		before, after = r.fault(w)
 	}
 	r.mu.Unlock()
-	arrives := time.Now()
-	if r.late != nil {
-		arrives = arrives.Add(r.late())
-	}
 	if before != nil {
 		return out, before
 	}
-	select {
-	case <-time.After(time.Until(arrives)):
-	case <-ctx.Done():
-		go func() {
-			<-time.After(time.Until(arrives))
-			_ = r.do(func() { _, _ = r.Executor.Write(context.WithoutCancel(ctx), w) })
-		}()
-		return out, &annals.Error{Kind: annals.ErrUnknown}
+	if r.late != nil {
+		arrives := time.After(r.late())
+		select {
+		case <-arrives:
+		case <-ctx.Done():
+			go func() {
+				<-arrives
+				_ = r.do(func() { _, _ = r.Executor.Write(context.WithoutCancel(ctx), w) })
+			}()
+			return out, &annals.Error{Kind: annals.ErrUnknown}
+		}
 	}
 	if failed := r.do(func() { out, err = r.Executor.Write(ctx, w) }); failed != nil {
 		err = failed
