@@ -103,6 +103,24 @@ func wantUnreadable(t *testing.T, store annals.Store, scan func(find []byte) boo
 	return wrapped
 }
 
+func TestScanMemory(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	wantMembersUnreadable(t, store, store, func(find []byte) (found bool) {
+		for e, err := range store.Journal().Replay(t.Context(), "Mailbox|5", 1, annals.MaxSeqNr) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || bytes.Contains(e.Data, find)
+		}
+		snapshot, ok, err := store.Snapshots().Latest(t.Context(), "Mailbox|5", annals.SnapshotCriteria{})
+		if err != nil || !ok {
+			t.Fatalf("no snapshot: %v", err)
+		}
+		return found || bytes.Contains(snapshot.Data, find)
+	})
+}
+
 // inFiles reports whether a file below dir contains find.
 func inFiles(t *testing.T, dir string, find []byte) (found bool) {
 	t.Helper()
