@@ -27,7 +27,9 @@ func TestGoldenTablesAreRead(t *testing.T) {
 				prefix = "new-"
 				dumps = slices.DeleteFunc(slices.Clone(dumps), func(d plantest.Dump) bool { return !strings.HasPrefix(d.Table.TableName, prefix) })
 			}
-			b := newBench(t, s.inputs.Steps[0].Settings.layout(prefix), dumps...)
+			layout := s.inputs.Steps[0].Settings.layout(prefix)
+			b := newBench(t, layout, dumps...)
+			plantest.WantLeft(t, layout, b.Executor, left[s.name])
 			for _, want := range s.expected.Aggregates {
 				if s.name == "migrated-from-1" {
 					b.refuses(want)
@@ -242,4 +244,9 @@ func text(it plan.Item) string {
 		fmt.Fprintf(&b, "%s %.120s\n", name, data)
 	}
 	return b.String()
+}
+
+// left is what is found in the tables of the library. Its migration gives the snapshots of 1.x the number 0: see docs/formats/event-store-adapter.md.
+var left = map[string]string{
+	"migrated-from-1": "snapshot GroupChat|01HF9YV0G3H8JPCNKGEY8Q4RSZ 0 0; snapshot GroupChat|created-only 0 0; snapshot UserAccount|01H42K4ABWQ5V2XQEP3A48VE0Z 0 0; snapshot UserAccount|01H42KBHCW1BZG504J4ZXKA2F2 0 0",
 }
