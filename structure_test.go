@@ -59,7 +59,7 @@ var rules = []struct {
 	{pkg: "pgstore/...", may: "root ability internal/findings sqltx driver internal/contexts internal/statetype internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid internal/watchers pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root ability internal/findings driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/random internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 
-	{pkg: "storetest/...", may: "root ability memstore internal/backoff internal/contexts internal/faulty storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
+	{pkg: "storetest/...", may: "root ability memstore verify internal/backoff internal/contexts internal/faulty internal/verifytest storetest/...", libs: "pgregory.net/rapid github.com/anishathalye/porcupine github.com/google/go-cmp"},
 	{pkg: "entitytest", may: "root codec behavior internal/host"},
 
 	{pkg: "internal/bound"},
@@ -97,7 +97,7 @@ var rules = []struct {
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
 	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/late internal/random query projection"},
-	// verifytest compares what package verify finds with what a test has damaged, in the tests of stores.
+	// verifytest compares what package verify finds with what a test has damaged, for storetest and the tests of stores.
 	{pkg: "internal/verifytest", may: "root ability verify"},
 	// Database servers for tests and measurements.
 	{pkg: "internal/servers/process"},

@@ -82,6 +82,7 @@ func (bs *benches) config(t *testing.T) storetest.Config {
 		LoseEvent: func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
 			bs.of(s).loseEvent(tb, id, n)
 		},
+		Damage:   damageOf(bs.layout()),
 		Short:    !soaking(), // the server is slow beside an embedded store
 		TimeUnit: timeUnit(bs.layout()),
 		Except:   exceptions(bs.layout()),

@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 			run(tb, urls.of(s), fmt.Sprintf("DROP SEQUENCE IF EXISTS undo_%[1]s; DROP FUNCTION IF EXISTS undo_%[1]s CASCADE;"+undoing, table, 0, 1))
 		}
 	}
+	c.Damage = damaged
 	storetest.Run(t, c)
 }
 

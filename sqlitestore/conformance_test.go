@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 			}
 		},
 		LoseAnswer: moveFolder,
+		Damage:     damaged,
 	})
 }
 

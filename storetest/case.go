@@ -99,6 +99,8 @@ var (
 	subscribes    = offers[ability.Subscriber]("ability.Subscriber")
 	healthChecker = offers[ability.HealthChecker]("ability.HealthChecker")
 	watcher       = offers[ability.Watcher]("ability.Watcher")
+	checker       = offers[ability.Checker]("ability.Checker")
+	scanner       = offers[ability.Scanner]("ability.Scanner")
 
 	openObserved = given("OpenObserved", func(c Config) bool { return c.OpenObserved != nil })
 	reopen       = given("Reopen", func(c Config) bool { return c.Reopen != nil })
@@ -106,6 +108,7 @@ var (
 	undo         = given("Undo", func(c Config) bool { return c.Undo != nil })
 	slowClock    = given("SlowClock", func(c Config) bool { return c.SlowClock != nil })
 	faults       = given("Faults", func(c Config) bool { return c.Faults != nil })
+	damage       = given("Damage", func(c Config) bool { return c.Damage != nil })
 	loseEvent    = given("LoseEvent", func(c Config) bool { return c.LoseEvent != nil })
 )
 

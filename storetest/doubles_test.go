@@ -80,6 +80,12 @@ func (modest) Subscribe(context.Context, string, annals.Filter) iter.Seq2[abilit
 		yield(ability.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrUnsupported})
 	}
 }
+func (modest) Check(_ context.Context, id annals.PersistenceID, _ func(ability.Stored)) ([]*ability.Damage, error) {
+	return nil, unsupportedFor("check", id)
+}
+func (modest) Scan(context.Context, string, string) iter.Seq2[ability.Scanned, error] {
+	return func(yield func(ability.Scanned, error) bool) { yield(ability.Scanned{}, unsupported("scan")) }
+}
 func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _, _ annals.SeqNr) error {
 	return unsupportedFor("skip", id)
 }

@@ -194,12 +194,27 @@ func TestMutants(t *testing.T) {
 			[]string{"SUBSCRIBE-8"}},
 		{"acknowledges a delivery when the next is asked for", func() annals.Store { return hastyAcks{memstore.New()} },
 			[]string{"SUBSCRIBE-2", "SUBSCRIBE-3"}},
+		{"finds nothing", func() annals.Store { return checking{memstore.New(), nil} },
+			[]string{"VERIFY-1", "VERIFY-4", "VERIFY-5"}},
+		{"takes what is deleted for lost", func() annals.Store { return checking{memstore.New(), firstLost} },
+			[]string{"VERIFY-1", "VERIFY-3"}},
+		{"takes a write in progress for damage", func() annals.Store { return checking{memstore.New(), grown} },
+			[]string{"VERIFY-3"}},
+		{"scans one type only", func() annals.Store {
+			return scanning{memstore.New(), func(_, after string) (string, string) { return "Thing", after }}
+		},
+			[]string{"VERIFY-2", "VERIFY-5"}},
+		{"scans from the beginning again", func() annals.Store {
+			return scanning{memstore.New(), func(entityType, _ string) (string, string) { return entityType, "" }}
+		},
+			[]string{"VERIFY-2"}},
 		{"writes to check its health", func() annals.Store { return writingHealth{memstore.New()} },
 			[]string{"HEALTH-1", "CONTEXT-1"}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			c := Config{Open: func(testing.TB) annals.Store { return m.open() }, Short: true,
+				Damage:    func(tb testing.TB) (annals.Store, []string, map[ability.Code]string) { return damaged(tb, m.open()) },
 				SlowClock: func(_ testing.TB, s annals.Store) annals.Store { return around(s, slowed) },
 				LoseEvent: func(_ testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr) {
 					s.(*silentLosses).lose(id, n)

@@ -156,6 +156,17 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 			return errors.New("the loop has ended without an error")
 		}})
 	}
+	if _, ok := s.(ability.Checker); ok {
+		ops = append(ops, operation{name: "check", claimed: is[ability.Checker](s), id: id, run: func(ctx context.Context, s annals.Store) error {
+			_, err := s.(ability.Checker).Check(ctx, id, nil)
+			return err
+		}})
+	}
+	if _, ok := s.(ability.Scanner); ok {
+		ops = append(ops, operation{name: "scan", claimed: is[ability.Scanner](s), loop: func(ctx context.Context, s annals.Store, body func() bool) error {
+			return forEach(s.(ability.Scanner).Scan(ctx, "", ""), body)
+		}})
+	}
 	if _, ok := s.(ability.HealthChecker); ok {
 		ops = append(ops, operation{name: "check health", claimed: is[ability.HealthChecker](s), run: func(ctx context.Context, s annals.Store) error {
 			return s.(ability.HealthChecker).CheckHealth(ctx)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // Config tells the suite how to open a store. Open is required.
@@ -47,6 +48,11 @@ type Config struct {
 	// LoseEvent removes the commit whose one event is number n of id from the tables of s, without s, as a broken disk or an operator does.
 	// nil: as above.
 	LoseEvent func(tb testing.TB, s annals.Store, id annals.PersistenceID, n annals.SeqNr)
+
+	// Damage returns a store on tables that it has filled and then damaged, as a broken disk, an operator or another program does, and what verify.Store finds in
+	// it: the code, the id and the numbers of each finding, as "missing Thing|1 2 3". Each kind of damage that package ability names is planted, or
+	// impossible says why this store cannot have it. nil: as above.
+	Damage func(tb testing.TB) (s annals.Store, found []string, impossible map[ability.Code]string)
 
 	// Faults makes requests of s to its server fail from now on: requests are refused or late, answers get lost after the request was
 	// executed. end stops the faults and returns how often each of them happened, by name. nil: as above. The cases of the topic
@@ -95,5 +101,5 @@ func cases() []testCase {
 	all := sharing(journalCases, replayCases, batchCases, refusalCases, raceCases, retryCases, deleteCases, truncationCases, recoveryCases,
 		concurrentRecoveryCases, snapshotCases, stateCases, stateRetryCases, contextCases, forgetCases, historyCases, linearizableCases)
 	return slices.Concat(all, acknowledgementCases, queryCases, snapshotQueryCases, watermarkCases, followCases, offsetCases, idCases, timeCases,
-		closeCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, subscribeCases, lossCases, transactionCases, faultCases())
+		closeCases, observerCases, filterCases, healthCases, reopenCases, capabilityCases, abilityCases, subscribeCases, lossCases, verifyCases, transactionCases, faultCases())
 }

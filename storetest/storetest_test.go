@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -9,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/verify"
 )
 
 // Stores that fail on purpose must not write files of failing histories, nor take long to shrink the histories.
@@ -35,7 +38,48 @@ func openMemObserved(tb testing.TB, o annals.Observer) annals.Store {
 
 func TestMemstore(t *testing.T) {
 	t.Parallel()
-	Run(t, Config{Open: openMem, OpenObserved: openMemObserved})
+	Run(t, Config{Open: openMem, OpenObserved: openMemObserved, Damage: func(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
+		return damaged(tb, memstore.New())
+	}})
+}
+
+// damaged is a memstore with the damage that can be done through the contracts.
+func damaged(tb testing.TB, s annals.Store) (annals.Store, []string, map[ability.Code]string) {
+	_, err := s.Journal().Append(tb.Context(), annals.Commit{ID: "T|1", Events: newEvents(0, 2)})
+	for _, snapshot := range []annals.Snapshot{snapshotOf("T|1", 5), snapshotOf("T|2", 1)} {
+		err = errors.Join(err, s.Snapshots().Save(tb.Context(), snapshot))
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	impossible := map[ability.Code]string{}
+	for _, k := range verify.Kinds() {
+		if k.Code != ability.Orphan {
+			impossible[k.Code] = "the data are in the memory of the process, as typed values"
+		}
+	}
+	return s, []string{"orphan T|1 5 5", "orphan T|2 1 1"}, impossible
+}
+
+// A kind of damage that Config.Damage leaves out, or of which it says two things, fails, and so does damage that nobody has done.
+func TestDamageOfEachKind(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(found *[]string, impossible map[ability.Code]string){
+		"left out":    func(_ *[]string, impossible map[ability.Code]string) { delete(impossible, ability.Head) },
+		"no reason":   func(_ *[]string, impossible map[ability.Code]string) { impossible[ability.Head] = "" },
+		"two things":  func(_ *[]string, impossible map[ability.Code]string) { impossible[ability.Orphan] = "it has none" },
+		"not found":   func(found *[]string, _ map[ability.Code]string) { *found = append(*found, "orphan T|1 7 7") },
+		"not planted": func(found *[]string, _ map[ability.Code]string) { *found = (*found)[1:] },
+	} {
+		c := Config{Open: openMem, Damage: func(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
+			s, found, impossible := damaged(tb, memstore.New())
+			change(&found, impossible)
+			return s, found, impossible
+		}}
+		if !fails(t, caseOf(t, "VERIFY-4"), c.probe(t)) {
+			t.Errorf("%s: the case passes", name)
+		}
+	}
 }
 
 // A store with low limits that requires a snapshot with the first commit.

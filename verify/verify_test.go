@@ -9,6 +9,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/internal/verifytest"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/verify"
 )
@@ -100,4 +101,20 @@ func TestSecondLook(t *testing.T) {
 	if slices.Sort(ids); !slices.Equal(ids, []annals.PersistenceID{"T|a", "T|b", "T|c"}) {
 		t.Errorf("the steps are of %q", ids)
 	}
+}
+
+// Options narrow a run to ids, to a type, and to entities with news. One without events has no time, so it may have news.
+func TestNarrowed(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	for id, n := range map[annals.PersistenceID]annals.SeqNr{"T|a": 5, "T|d": 1, "U|a": 1} {
+		if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: n, Payload: annals.Payload{SerializerID: 31}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := time.Now().Add(time.Hour)
+	verifytest.Want(t, s, verify.Options{}, "orphan T|a 5 5", "orphan T|d 1 1", "orphan U|a 1 1")
+	verifytest.Want(t, s, verify.Options{Type: "T"}, "orphan T|a 5 5", "orphan T|d 1 1")
+	verifytest.Want(t, s, verify.Options{IDs: []annals.PersistenceID{"T|d", "T|b"}}, "orphan T|d 1 1")
+	verifytest.Want(t, s, verify.Options{Type: "T", Since: later}, "orphan T|d 1 1")
 }
