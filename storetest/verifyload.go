@@ -41,7 +41,7 @@ func soundUnderLoad(h *harness) {
 	defer wg.Wait()
 	defer cancel()
 	for run := 0; run < h.volume(5, 2) || rounds.Load() < loadWriters*loadRounds && !h.Failed(); run++ {
-		o := verify.Options{Settle: 20 * time.Millisecond}
+		o := verify.Options{Settle: time.Second} // longer than a delete takes
 		if run%2 == 1 {
 			o.IDs = ids
 		}

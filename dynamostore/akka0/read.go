@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/dynamostore/internal/akkakeys"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
@@ -149,6 +150,10 @@ func (r *reader) Gap(ctx context.Context, from, to annals.SeqNr) (p driver.Part,
 		deleted, err := r.counts(ctx, r.low(r.id, h.to), h.to)
 		if deleted {
 			p.Deleted = h.to
+		} else if err == nil { // a DeleteTo that has not ended, or numbers that are unused; those before were deleted
+			var low []annals.SeqNr
+			_, low, err = r.Read(ctx, r.x, r.id, akkakeys.Low)
+			p.Deleted = min(slices.Max(append(low, 0)), h.to)
 		}
 		return p, err
 	case before > 0 && r.sure < from:
