@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +141,67 @@ func documentedRows(t *testing.T, head string) (rows [][]float64) {
 	return rows
 }
 
+// open opens a new table in a bubble.
+func (o outside) open(t *testing.T, endpoint string, observer annals.Observer) *dynamostore.Store {
+	t.Helper()
+	client := dynamodb.New(dynamodb.Options{HTTPClient: o, BaseEndpoint: &endpoint, Region: "us-east-1", Retryer: aws.NopRetryer{},
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+	store, err := dynamostore.Open(t.Context(), client, commit.Layout{Table: "t" + rand.Text(), Index: "slices"}, dynamostore.Options{CreateTables: true, Observer: observer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// With an event a second, a projection costs at most two read units for each, and handles it in time.
+func TestSlowProjectionCosts(t *testing.T) {
+	t.Parallel()
+	out := newOutside(t.Context(), 50)
+	endpoint := dynamo.Endpoint(t)
+	synctest.Test(t, func(t *testing.T) {
+		o := &spent{}
+		store := out.open(t, endpoint, o)
+		defer func() { _ = store.Close() }()
+		var handled atomic.Int64
+		source := projection.Source[[]byte]{Store: store, Type: "Thing", Codec: codec.Codec[[]byte](bytesAsStored{})}
+		r, err := projection.AtLeastOnce("slow", source, store, func(_ context.Context, e projection.Envelope[[]byte]) error {
+			handled.Add(1)
+			if age := time.Since(e.Time); age > 8*time.Second {
+				t.Errorf("event %d of %s is handled after %v", e.SeqNr, e.ID, age)
+			}
+			return nil
+		}, projection.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		const begun, counted, entities = 60, 180, 50
+		for n := range begun + counted {
+			if n == begun {
+				o.take()
+				handled.Store(0)
+			}
+			id := annals.NewPersistenceID("Thing", fmt.Sprint(n%entities))
+			event := annals.Commit{ID: id, After: annals.SeqNr(n / entities), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4}}}}
+			if _, err := store.Journal().Append(t.Context(), event); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		read, _ := o.take()
+		t.Logf("%.2f read units an event", read/counted)
+		if n := handled.Load(); read > 2*counted || n < counted-8 || n > counted+8 {
+			t.Errorf("%.2f read units for each of %d events, of which %d were handled", read/counted, counted, n)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A projection without new events costs what docs/stores/dynamodb.md says.
 func TestIdleProjectionCosts(t *testing.T) {
 	t.Parallel()
@@ -153,12 +215,7 @@ func TestIdleProjectionCosts(t *testing.T) {
 		t.Run(fmt.Sprintf("%q of %d types", c.follows, c.types), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := &spent{}
-				client := dynamodb.New(dynamodb.Options{HTTPClient: out, BaseEndpoint: &endpoint, Region: "us-east-1", Retryer: aws.NopRetryer{},
-					Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
-				store, err := dynamostore.Open(t.Context(), client, commit.Layout{Table: "t" + rand.Text(), Index: "slices"}, dynamostore.Options{CreateTables: true, Observer: o})
-				if err != nil {
-					t.Fatal(err)
-				}
+				store := out.open(t, endpoint, o)
 				defer func() { _ = store.Close() }()
 				for n := range c.types {
 					event := annals.Commit{ID: annals.NewPersistenceID(fmt.Sprint("Type", n), "1"), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 4}}}}

@@ -24,7 +24,7 @@ type Options struct {
 	From   annals.Offset // where a process begins that has never run, in each source, as in projection.Options; zero: with the first event
 	Ranges int           // as in projection.Options
 	Lease  time.Duration // as in projection.Options
-	Poll   time.Duration // as in projection.Options
+	Poll   time.Duration // as in projection.Options. Each step of a process waits for a look: on DynamoDB set 1 s where one step soon follows another
 	// Precision is how much later than its time a timer may take effect; a Runner reads a small durable state so often. At least 1 ms; 0: 1 s. The
 	// first Runner of a process decides.
 	Precision time.Duration

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,30 +102,57 @@ func TestPollsAreSpread(t *testing.T) {
 	})
 }
 
-// Where nothing wakes a query, it looks every second until nothing was new for 30 seconds, and then as rarely as Poll says.
-func TestPollsAreCloseAfterEvents(t *testing.T) {
+// Where nothing wakes a query, it looks half as often as new events come, but not more often than every second, and as rarely as Poll says.
+func TestPollsFollowTheRateOfEvents(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := late.New(late.Options{Delay: func(int) time.Duration { return 0 }})
-		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: 10 * time.Second})
-		for i, c := range []struct{ quiet, most time.Duration }{{0, 0}, {25 * time.Second, 2200 * time.Millisecond}, {25 * time.Second, 2200 * time.Millisecond}, {45 * time.Second, 11 * time.Second}} {
-			written := time.Now().Add(c.quiet)
-			go func() {
-				time.Sleep(c.quiet)
-				write(t, s, "T|1", 1)
-			}()
-			for n := 0; n == 0; {
-				b, err := feed.Next(t.Context(), 10)
-				if err != nil {
-					t.Fatal(err)
+	for _, c := range []struct{ between, atLeast, atMost time.Duration }{ // two events; two looks
+		{100 * time.Millisecond, 800 * time.Millisecond, 1100 * time.Millisecond},
+		{time.Second, 1500 * time.Millisecond, 2700 * time.Millisecond},
+		{2 * time.Second, 3 * time.Second, 5400 * time.Millisecond},
+		{20 * time.Second, 8 * time.Second, 11 * time.Second},
+	} {
+		t.Run(c.between.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				looks := 0
+				s := late.New(late.Options{Delay: func(int) time.Duration { return 0 }, Fault: func(op string) error {
+					if op == "query events" {
+						looks++
+					}
+					return nil
+				}})
+				feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{Poll: 10 * time.Second, Audit: -1})
+				ctx, stop := context.WithCancel(t.Context())
+				var writer sync.WaitGroup
+				defer writer.Wait()
+				defer stop()
+				writer.Go(func() {
+					for ctx.Err() == nil {
+						write(t, s, "T|1", 1)
+						time.Sleep(c.between)
+					}
+				})
+				const begun, counted = time.Minute, 4 * time.Minute
+				began, before := time.Now(), 0
+				for time.Since(began) < begun+counted {
+					b, err := feed.Next(ctx, 1000)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range b.Items {
+						if age := time.Since(e.Time); age > 11*time.Second {
+							t.Errorf("event %d was found after %v", e.SeqNr, age)
+						}
+					}
+					if time.Since(began) < begun {
+						before = looks
+					}
 				}
-				n = len(b.Items)
-			}
-			if took := time.Since(written); i > 0 && took > c.most {
-				t.Errorf("event %d, %v after the one before, was found after %v", i+1, c.quiet, took)
-			}
-		}
-	})
+				if pause := counted / time.Duration(looks-before); pause < c.atLeast || pause > c.atMost {
+					t.Errorf("%v from one look to the next, want %v to %v", pause, c.atLeast, c.atMost)
+				}
+			})
+		})
+	}
 }
 
 // The time of a poll runs on while the caller is busy, and from one call of Next to the next, however short the context of each call is.

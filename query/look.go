@@ -75,9 +75,6 @@ func (f *Feed[T]) Next(ctx context.Context, max int) (Batch[T], error) {
 		f.waker.succeeded() // an error after items comes again
 		caughtUp := !f.look.open && !f.full
 		emptyDue := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
-		if len(items) > 0 {
-			f.waker.found = time.Now()
-		}
 		if len(items) > 0 || emptyDue {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
 			return Batch[T]{slices.Clip(items), f.floor, caughtUp}, nil
@@ -102,9 +99,13 @@ func (f *Feed[T]) wait(ctx context.Context) error {
 	return f.waker.wait(ctx, latest, f.full)
 }
 
-// begin begins a look.
+// begin begins a look. It is from the floor where such a look would be due long before the next one.
 func (f *Feed[T]) begin() {
-	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || !time.Now().Before(f.due())
+	next := time.Now()
+	if f.waker.signals == nil {
+		next = next.Add(max(f.waker.pause()-pollBusy, 0))
+	}
+	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || !next.Before(f.due())
 	f.full = false
 	f.look = look[T]{open: true, fromFloor: fromFloor, after: f.floor}
 	if near := (annals.Offset{Time: f.head.Time.Add(-overlap)}); !fromFloor && near.Compare(f.floor) > 0 {
@@ -141,12 +142,14 @@ func (f *Feed[T]) step(ctx context.Context, max int) (items []T, err error) {
 				before, all, err := f.missing(ctx, item, max-len(items))
 				if len(before) > 0 {
 					items = append(slices.Clip(items), before...)
+					f.waker.found += len(before)
 				}
 				if err != nil || !all || len(items) == max {
 					return items, err
 				}
 			}
 			items = append(items, item)
+			f.waker.found++
 			f.pass(o)
 			f.handedOver.add(o, f.floor)
 		} else {

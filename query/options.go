@@ -13,8 +13,8 @@ import (
 // Options of a live query. The zero Options work.
 type Options struct {
 	// Poll is the most time between two looks at the store, more or less a tenth, chosen at random. 0 is 3 seconds where the store is an
-	// ability.Watcher, which wakes the query for new events, and 1 second elsewhere. Where nothing wakes it, a query looks at least every
-	// second until it has found nothing new for 30 seconds.
+	// ability.Watcher, which wakes the query for new events, and 1 second elsewhere. Where nothing wakes it, a query looks half as often as it has
+	// found something new of late, but not more often than every second.
 	Poll time.Duration
 	// Window is the most entities that a query remembers because they have events or states after the watermark of the store. 0 is 100,000. A
 	// query that remembers so many reads on when the watermark has moved.

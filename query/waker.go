@@ -14,10 +14,11 @@ import (
 // between is the least time from the end of a look to the next one: all signals in between share that.
 const between = 20 * time.Millisecond
 
-// A query that polls looks every pollBusy for a while after something new, and every Options.Poll later.
+// A query that polls looks so often that it finds expected new things each time, as far as those of late tell, but not more often than every pollBusy,
+// and at least every Options.Poll.
 const (
 	pollBusy = time.Second
-	busy     = 30 * time.Second
+	expected = 2
 )
 
 // waker says when to look at the store again.
@@ -29,7 +30,8 @@ type waker struct {
 
 	signals <-chan struct{} // nil when nothing is watched
 	ended   time.Time       // when the last look ended; zero before the first
-	found   time.Time       // when something new was found last
+	found   int             // so much new since then
+	news    float64         // how much new came in a second of late
 	tries   int             // that failed since something worked
 	worked  bool            // a read has, so the query is right
 }
@@ -42,8 +44,23 @@ func newWaker(s annals.Store, f annals.Filter, o Options) waker {
 	return waker{watcher: w, filter: f, poll: o.Poll, onRetry: o.OnRetry}
 }
 
-// done notes that a look has ended.
-func (w *waker) done() { w.ended = time.Now() }
+// done notes that a look has ended. The last four or so count for news.
+func (w *waker) done() {
+	now, since := time.Now(), time.Second
+	if !w.ended.IsZero() {
+		since = max(now.Sub(w.ended), between)
+	}
+	w.news = (3*w.news + float64(w.found)/since.Seconds()) / 4
+	w.ended, w.found = now, 0
+}
+
+// pause is the time between two looks where nothing is signalled.
+func (w *waker) pause() time.Duration {
+	if w.signals != nil || w.news*w.poll.Seconds() <= expected {
+		return w.poll
+	}
+	return min(w.poll, max(pollBusy, time.Duration(expected/w.news*float64(time.Second))))
+}
 
 // wait returns when it is time for the next look: at once the first time, then after a signal, at the next poll, or at latest if that is not
 // zero and earlier. With ignoring it takes no notice of signals. After an error, the next call waits for the rest of the time only.
@@ -52,10 +69,7 @@ func (w *waker) wait(ctx context.Context, latest time.Time, ignoring bool) error
 	if w.ended.IsZero() {
 		return ctx.Err()
 	}
-	poll := w.poll
-	if w.signals == nil && time.Since(w.found) < busy {
-		poll = min(poll, pollBusy)
-	}
+	poll := w.pause()
 	at := w.ended.Add(poll + rand.N(poll/5+1) - poll/10)
 	if !latest.IsZero() && latest.Before(at) {
 		at = latest
