@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/process"
 	"github.com/annals-go/annals/query"
 )
 
@@ -225,7 +226,7 @@ func (t *tracing) look(e annals.Event, what string) error {
 	causes := []string{nameOf(e.ID, e.SeqNr)} // of a command whose key its entity has
 	switch {
 	case step != nil:
-		causes = append(causes, step.causes(e.ID)...)
+		causes = append(causes, causesOf(step, e.ID)...)
 	case causation != "":
 		causes = append(causes, causation)
 	}
@@ -265,7 +266,7 @@ func (t *tracing) follows(e annals.Event) bool {
 }
 
 // add adds e below parent, or as a root of the tree.
-func (t *tracing) add(e annals.Event, what string, step *processStep, parent *traceNode, causation string) error {
+func (t *tracing) add(e annals.Event, what string, step *process.StoredStep, parent *traceNode, causation string) error {
 	var decode func(annals.Payload) (any, error)
 	if known, _ := t.entity(e.ID); known != nil {
 		if decode = known.event; what == "state" {
@@ -282,7 +283,7 @@ func (t *tracing) add(e annals.Event, what string, step *processStep, parent *tr
 		t.nodes[e.WriteID.String()] = n
 	}
 	if step != nil {
-		t.step, n.Handles = n, step.handles()
+		t.step, n.Handles = n, handledBy(step)
 		if err := t.addStep(e, n, step); err != nil {
 			return err
 		}

@@ -205,7 +205,7 @@ func TestTraceKeys(t *testing.T) {
   Summing|2  1  TIME  handles event 2 of Meter|a
     command Summing|2/1/1 to sum of sums: add 12
       Meter|sum  3  TIME  added {"n":12}
-      Summing|2  2  TIME  handles the answer to command 1/1
+      Summing|2  2  TIME  handles the answer to command Summing|2/1/1
 `
 	got := traced(t, config(s), "Meter|a/2")
 	if got = strings.Replace(got, "Meter|sum  2  TIME  added {\"n\":12}", "Meter|sum  3  TIME  added {\"n\":12}", 1); got != want { // both instances send at the same time
@@ -247,8 +247,8 @@ func TestTraceFailures(t *testing.T) {
 	want := `Meter|a  1  TIME  added {"n":1}
   Summing|s  1  TIME  handles event 1 of Meter|a
     command Summing|s/1/1 to good of sums: add 1
-      Summing|s  2  TIME  handles the answer to command 1/1, which waits
-        Summing|s  4  TIME  handles the answer to command 1/1, which had waited since number 2
+      Summing|s  2  TIME  handles the answer to command Summing|s/1/1, which waits
+        Summing|s  4  TIME  handles the answer to command Summing|s/1/1, which had waited since number 2
     command Summing|s/1/2 to bad of sums: add 2
 `
 	if got := traced(t, config(s), "Meter|a/1"); got != want {

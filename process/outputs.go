@@ -149,7 +149,7 @@ func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
 			return err
 		}
 	}
-	reply, rejection, err := r.send(ctx, to, key, fmt.Sprintf("%s/%s", j.ID, number(j.SeqNr, j.command)), sent)
+	reply, rejection, err := r.send(ctx, to, key, commandID(j.ID, j.SeqNr, j.command), sent)
 	switch {
 	case err != nil:
 		return fmt.Errorf("command for %s of target %q: %w", quote.Text(c.Recipient), c.Target, err)
