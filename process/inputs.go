@@ -76,14 +76,7 @@ func (r *Runner[E, S]) handAll(ctx context.Context, ts []addressed) error {
 	for _, t := range ts {
 		q.add(t.id, t)
 	}
-	return q.run(ctx, r.o.Parallel, func(ctx context.Context, _ string, ts []addressed) error {
-		for _, t := range ts {
-			if err := r.hand(ctx, t); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return q.run(r.o.Parallel, func(_ string, t addressed) error { return r.hand(ctx, t) }, nil)
 }
 
 // hand hands an input to its instance. One that the instance cannot handle waits in its journal.

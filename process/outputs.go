@@ -12,7 +12,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/calendar"
-	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/internal/quote"
 	"github.com/annals-go/annals/projection"
 )
@@ -61,17 +60,16 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 	}
 	var bad results
 	var done executed
-	err = q.run(ctx, r.o.Parallel, func(ctx context.Context, key string, jobs []job) error {
-		for i, j := range jobs {
-			if err := panics.Contain("carry out step", j.ID, func() error { return r.carry(ctx, key, j) }); err != nil {
-				for _, j := range jobs[i:] { // those behind it wait, too
-					bad.put(j.Event, err)
-				}
-				return err
-			}
+	err = q.run(r.o.Parallel, func(key string, j job) error {
+		err := r.carry(ctx, key, j)
+		if err == nil {
 			done.add(j)
 		}
-		return nil
+		return err
+	}, func(jobs []job, err error) {
+		for _, j := range jobs { // those behind the one that has failed wait, too
+			bad.put(j.Event, err)
+		}
 	})
 	r.results.set(left, err != nil)
 	if err != nil {

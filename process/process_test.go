@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -407,5 +409,31 @@ func TestDiscard(t *testing.T) {
 		if n, err := r.Load(t.Context(), "a"); err != nil || n.Waits {
 			t.Errorf("loaded %+v, %v", n, err)
 		}
+	})
+}
+
+// A React that ends its goroutine loses no input, as one that panics does not.
+func TestReactEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(memstore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, ended := listing, sync.Map{}
+		p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
+			if _, before := ended.LoadOrStore(fmt.Sprintf("%T", in.Value), true); !before {
+				runtime.Goexit()
+			}
+			return listing.React(s, in)
+		}
+		r, err := w.runner(w.store, p, process.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, "Here|h", wish{For: "a", Do: "set", Name: "t", After: time.Minute})
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		runFor(t, r, 10*time.Minute)
+		w.wantDone(t, "a", "set t", "ask x", "answered ask <nil> x", "fired t")
 	})
 }

@@ -1,9 +1,10 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"sync"
+
+	"github.com/annals-go/annals/internal/panics"
 )
 
 // queues are jobs by who gets them.
@@ -11,8 +12,9 @@ type queues[J any] map[string][]J
 
 func (q queues[J]) add(key string, j J) { q[key] = append(q[key], j) }
 
-// run calls do for each queue, at most n at the same time. It returns the errors joined.
-func (q queues[J]) run(ctx context.Context, n int, do func(ctx context.Context, key string, jobs []J) error) error {
+// run calls do for each job: for those of a queue in their order, and for at most n queues at the same time. When do fails or panics, failed gets
+// this job and those behind it in its queue, for which do is not called; failed is not called concurrently, and may be nil. run returns the errors joined.
+func (q queues[J]) run(n int, do func(key string, j J) error, failed func(jobs []J, err error)) error {
 	var (
 		wait sync.WaitGroup
 		mu   sync.Mutex
@@ -23,16 +25,33 @@ func (q queues[J]) run(ctx context.Context, n int, do func(ctx context.Context, 
 		keys <- key
 	}
 	close(keys)
-	for range min(n, len(q)) {
-		wait.Go(func() {
-			for key := range keys {
-				if err := do(ctx, key, q[key]); err != nil {
-					mu.Lock()
-					all = append(all, err)
-					mu.Unlock()
+	work := func() {
+		var left []J // of the queue that is worked on
+		for ended := false; !ended; {
+			// A goroutine serves many jobs, because a new one has to make its stack larger several times.
+			err := panics.Contain("run process", "", func() error {
+				for key := range keys {
+					for left = q[key]; len(left) > 0; left = left[1:] {
+						if err := do(key, left[0]); err != nil {
+							return err
+						}
+					}
 				}
+				ended = true
+				return nil
+			})
+			if err != nil {
+				mu.Lock()
+				all = append(all, err)
+				if failed != nil {
+					failed(left, err)
+				}
+				mu.Unlock()
 			}
-		})
+		}
+	}
+	for range min(n, len(q)) {
+		wait.Go(work)
 	}
 	wait.Wait()
 	return errors.Join(all...)

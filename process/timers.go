@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/annals-go/annals/internal/calendar"
@@ -20,27 +19,21 @@ func (r *Runner[E, S]) fire(ctx context.Context, due []calendar.Timer) error {
 	for _, t := range due {
 		q.add(t.ID.EntityID(), t)
 	}
-	var mu sync.Mutex
 	var later []calendar.Timer
-	err := q.run(ctx, r.o.Parallel*cmp.Or(r.o.Ranges, 4), func(ctx context.Context, id string, ts []calendar.Timer) error {
-		for _, t := range ts {
-			err := r.hand(ctx, addressed{id, timerTurn(t.Name, micros(t.Due))})
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
-				return err
-			default:
-				r.o.Logger.LogAttrs(ctx, slog.LevelError, "annals: a timer is fired again later", slog.String("process", r.p.Type),
-					slog.String("instance", id), slog.String("timer", t.Name), slog.Any("error", err))
-				mu.Lock()
-				t.Due = time.Now().Add(again)
-				later = append(later, t)
-				mu.Unlock()
-			}
+	err := q.run(r.o.Parallel*cmp.Or(r.o.Ranges, 4), func(id string, t calendar.Timer) error {
+		return r.hand(ctx, addressed{id, timerTurn(t.Name, micros(t.Due))})
+	}, func(ts []calendar.Timer, err error) {
+		if ctx.Err() != nil {
+			return
 		}
-		return nil
+		for _, t := range ts {
+			r.o.Logger.LogAttrs(ctx, slog.LevelError, "annals: a timer is fired again later", slog.String("process", r.p.Type),
+				slog.String("instance", t.ID.EntityID()), slog.String("timer", t.Name), slog.Any("error", err))
+			t.Due = time.Now().Add(again)
+			later = append(later, t)
+		}
 	})
-	if err != nil || len(later) == 0 {
+	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	return r.calendar.Add(ctx, later)
