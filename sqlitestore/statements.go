@@ -29,8 +29,9 @@ type statements struct {
 
 type statement struct {
 	sqldriver.Stmt
-	used   int64  // the value of statements.uses at the last use
-	values values // for its rows
+	used   int64                  // the value of statements.uses at the last use
+	named  []sqldriver.NamedValue // of the use that is under way
+	values values                 // for its rows
 }
 
 // use runs fn with the prepared text.
@@ -40,6 +41,7 @@ func (s *statements) use(ctx context.Context, text string, fn func(*statement) e
 		if err != nil {
 			return err
 		}
+		defer func() { clear(stmt.named) }() // the values may be large
 		return fn(stmt)
 	})
 }
@@ -90,7 +92,7 @@ func (s *statements) closeOldest() {
 // exec returns how many rows text changed.
 func (s *statements) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
 	err = s.use(ctx, text, func(stmt *statement) error {
-		named, err := namedValues(args)
+		named, err := stmt.bound(args)
 		if err != nil {
 			return err
 		}
@@ -119,7 +121,7 @@ func (s *statements) row(ctx context.Context, text string, args []any, decode fu
 // statement can fail after its first rows.
 func (s *statements) rows(ctx context.Context, text string, args []any, each func(*values) (bool, error)) error {
 	return s.use(ctx, text, func(stmt *statement) (err error) {
-		named, err := namedValues(args)
+		named, err := stmt.bound(args)
 		if err != nil {
 			return err
 		}
@@ -161,17 +163,17 @@ func (s *statements) version() (version uint32, err error) {
 	return version, err
 }
 
-// namedValues are args as database/sql would hand them to the driver.
-func namedValues(args []any) ([]sqldriver.NamedValue, error) {
-	named := make([]sqldriver.NamedValue, len(args))
+// bound are args as database/sql would hand them to the driver, until the next use.
+func (s *statement) bound(args []any) ([]sqldriver.NamedValue, error) {
+	s.named = s.named[:0]
 	for i, arg := range args {
 		value, err := sqldriver.DefaultParameterConverter.ConvertValue(arg)
 		if err != nil {
 			return nil, err
 		}
-		named[i] = sqldriver.NamedValue{Ordinal: i + 1, Value: value}
+		s.named = append(s.named, sqldriver.NamedValue{Ordinal: i + 1, Value: value})
 	}
-	return named, nil
+	return s.named, nil
 }
 
 // end waits for the use that is under way and closes the statements. Every later use is err. It may be called from any goroutine.
