@@ -144,7 +144,8 @@ func rangeStatus(ctx context.Context, from stream, r annals.SliceRange, position
 		if f.Slices.From == r.From || p.Through.Compare(s.Through) < 0 {
 			s.Through = p.Through
 		}
-		if s.lagAtLeast = from.store == nil; s.lagAtLeast {
+		if from.store == nil {
+			s.lagAtLeast = true
 			continue
 		}
 		handled := newStart([]annals.Position{p}, annals.Offset{})

@@ -90,6 +90,17 @@ func TestStatusCountsToABound(t *testing.T) {
 	if s := status(t, NewControl(in.store, "p"), in.store); s.Lag != 2500 || !s.LagAtLeast {
 		t.Errorf("lag %d, at least %v", s.Lag, s.LagAtLeast)
 	}
+	newest, err := in.store.Query().Newest(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := annals.SliceRange{From: annals.PersistenceID("T|1").Slice() + 1, To: annals.SliceCount} // a part of the range has nothing to do
+	if err := in.store.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: rest, Through: newest}); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(t, NewControl(in.store, "p"), in.store); s.Lag != 2500 || !s.LagAtLeast {
+		t.Errorf("lag %d, at least %v, of a range with two positions", s.Lag, s.LagAtLeast)
+	}
 }
 
 // Without a source no event is looked at.
