@@ -115,6 +115,7 @@ func (s offsets) Save(ctx context.Context, p annals.Progress) error {
 
 func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error {
 	const (
+		anyOffset  = `SELECT 1 FROM offsets WHERE projection_name = ? AND `
 		saveOffset = `INSERT OR REPLACE INTO offsets (projection_name, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
 			VALUES (?, ?, ?, ?, ?, ?)`
 		deleteCovered = `DELETE FROM offsets WHERE projection_name = ? AND (timestamp_offset, seq_nr, persistence_id) <= (?, ?, ?) AND `
@@ -127,8 +128,18 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 	if err != nil {
 		return err
 	}
+	within, bounds := withinSlices(p.Slices)
+	// Mostly no entity is beyond the Through: then the rows of those of p need not be looked for one by one.
+	beyond, err := t.row(ctx, anyOffset+within+" LIMIT 1", append([]any{p.Projection}, bounds...), func(*values) {})
+	if err != nil {
+		return err
+	}
+	var ids []annals.PersistenceID
+	if beyond {
+		ids = position.IDs(p.Offsets)
+	}
 	own := map[annals.PersistenceID]annals.Offset{}
-	for _, id := range position.IDs(p.Offsets) {
+	for _, id := range ids {
 		if own[id], err = storedOffset(ctx, t.statements, p.Projection, id); err != nil {
 			return err
 		}
@@ -139,15 +150,14 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 	}
 	now := time.Now().UnixMicro()
 	for id, o := range news {
-		if saved.Handled(id, o) != o {
-			continue // covered by p.Through
+		if saved.At(id.Slice()).Through.Compare(o) >= 0 {
+			continue
 		}
 		if _, err := t.exec(ctx, saveOffset, p.Projection, int64(id.Slice()), string(id), int64(o.SeqNr), o.Time.UnixMicro(), now); err != nil {
 			return err
 		}
 	}
-	if through := p.Through; through.Compare(annals.Offset{}) > 0 {
-		within, bounds := withinSlices(p.Slices)
+	if through := p.Through; beyond && through.Compare(annals.Offset{}) > 0 {
 		if _, err := t.exec(ctx, deleteCovered+within, append([]any{p.Projection, through.Time.UnixMicro(), int64(through.SeqNr), string(through.ID)}, bounds...)...); err != nil {
 			return err
 		}
