@@ -282,19 +282,23 @@ func damagedAkka(tb testing.TB) (annals.Store, []string, map[ability.Code]string
 func damagedAkka0(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 	table := "d" + rand.Text()
 	d := newDamaged(tb, akka0.Layout{Table: table, SequenceShards: 20}, dynamostore.Options{})
-	for _, id := range []annals.PersistenceID{"T|sound", "T|deleted", "T|hole", "T|newest", "T|unreadable", "T|counter", "T|high"} {
+	for _, id := range []annals.PersistenceID{"T|sound", "T|deleted", "T|hole", "T|deleting", "T|newest", "T|unreadable", "T|counter", "T|high"} {
 		d.events(id, 1, 3, 1)
 	}
 	if err := d.Journal().DeleteTo(tb.Context(), "T|deleted", 5); err != nil {
 		tb.Fatal(err)
 	}
+	if err := akka0.Delete(tb.Context(), d.Store, "T|deleting", true, 1, 2, 3); err != nil {
+		tb.Fatal(err)
+	}
+	d.change(table, at("key", "journal-P-T|deleting-4"), lost) // as by a permanent delete that has not ended
 	d.change(table, at("key", "journal-P-T|hole-3"), lost)
 	d.change(table, at("key", "journal-P-T|newest-5"), lost)
 	d.change(table, at("key", "journal-P-T|unreadable-3"), set("payload", plan.B([]byte("no message"))))
 	d.change(table, at("key", "journal-SH-T|counter-5"), lost)
 	d.change(table, at("key", "journal-SH-T|high-5"), set("sequenceNr", plan.S("no number")))
 	d.change(table, at("key", "journal-SH-T|sound-1"), func(it plan.Item) plan.Item { return set("key", plan.S("other-T|sound-1"))(it) })
-	return d.Store, []string{"hole T|hole 3 3", "hole T|newest 5 5", "unreadable T|unreadable 3 3", "head T|counter 5 5", "head T|high 0 0", "key  0 0"}, impossible(map[ability.Code]string{ability.Missing: "the plugin may have left any number unused", ability.Doubled: "the key has the number", ability.Incomplete: "each event has an item, and nothing else tells what was written together",
+	return d.Store, []string{"hole T|hole 3 3", "hole T|deleting 4 4", "hole T|newest 5 5", "unreadable T|unreadable 3 3", "head T|counter 5 5", "head T|high 0 0", "key  0 0"}, impossible(map[ability.Code]string{ability.Missing: "the plugin may have left any number unused", ability.Doubled: "the key has the number", ability.Incomplete: "each event has an item, and nothing else tells what was written together",
 		ability.Snapshot: "there are no snapshots", ability.Orphan: "there are no snapshots", ability.State: "there are no states", ability.Index: "there is no index"})
 }
 
