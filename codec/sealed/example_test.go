@@ -81,7 +81,7 @@ func ExampleExcept() {
 	fmt.Println(keys.Destroy(ctx, "7"))
 	fmt.Println(ordered.Decode(p))
 	// Output:
-	// {"Cents":120,"CustomerID":"7","Item":"pen","_sealed" <nil>
+	// {"CustomerID":"7","Item":"pen","Cents":120,"_sealed" <nil>
 	// {7 pen 120 Marylebone} <nil>
 	// <nil>
 	// {7 pen 120 (forgotten)} <nil>

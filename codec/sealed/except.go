@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
@@ -13,8 +15,9 @@ import (
 
 // Except is like Payloads, but c encodes JSON objects, and all their members are sealed except those that are named as readable. What is
 // stored is an object again, under the serializer id of c: the readable members, and "_sealed", a text in Base64, in place of the
-// others. So a column of JSON can have it, and other programs can read the readable members. The order of members and the form of numbers
-// may be changed on the way. A name that is missing in the list, or misspelled, is sealed; without names, everything is.
+// others. So a column of JSON can have it, and other programs can read the readable members. A name that is missing in the list, or misspelled,
+// is sealed; without names, everything is. The order of members and the form of numbers may be changed on the way, and members may be
+// added. One that has the name of a sealed member, or a name that differs from it in case only, does not take its place.
 //
 // The names are exact, and are those of the outermost object: what is inside of a member is readable or sealed as a whole. For a union they
 // hold for all of its types. A value that has readable members only is stored as c encodes it, and needs no key. An object that was
@@ -23,8 +26,9 @@ import (
 // When the key of the subject is destroyed, c decodes an object that has the readable members only, and Decode returns forgotten(rest), where
 // rest is the result: its sealed fields are zero, unless c says otherwise.
 //
-// The errors are those of Payloads. Encode also is annals.ErrInvalid when c encodes something else than an object, an object that has a name
-// twice, or one that has a member "_sealed". The codec keeps no argument that the caller may change later.
+// The errors are those of Payloads. Encode also is annals.ErrInvalid when c encodes something else than an object, or an object that has a name
+// twice, a member "_sealed", or a readable and a sealed member whose names differ in case only. The codec keeps no argument that the caller
+// may change later.
 func Except[T any](c codec.Codec[T], keys *Keys, subject func(T) string, forgotten func(rest T) T, readable ...string) codec.Codec[T] {
 	if c == nil || keys == nil || subject == nil || forgotten == nil {
 		return &payloads[T]{inner: c, fault: errors.New("sealed: an argument of Except is nil")}
@@ -51,73 +55,85 @@ const (
 
 // sealMembers returns p when subject is "", or no member has to be sealed.
 func (k *Keys) sealMembers(subject string, p annals.Payload, readable []string) (annals.Payload, error) {
-	if subject == "" && !bytes.Contains(p.Data, []byte(sealedMember)) {
+	if subject == "" && !bytes.Contains(p.Data, []byte(sealedMember)) && !bytes.Contains(p.Data, []byte(`\u`)) {
 		return p, nil // whatever format it has
 	}
-	hidden, sound := members(p.Data)
+	all, sound := members(p.Data)
 	switch {
-	case hidden[sealedMember] != nil:
+	case slices.ContainsFunc(all, member.sealed):
 		return annals.Payload{}, refused("there is a member " + sealedMember)
 	case subject == "":
 		return p, nil
 	case !sound:
 		return annals.Payload{}, refused("it is no JSON object, or has a name twice")
 	}
-	rest := map[string]json.RawMessage{}
-	for _, name := range readable {
-		if v := hidden[name]; v != nil {
-			rest[name] = v
-			delete(hidden, name)
+	var rest, hidden []member
+	for _, m := range all {
+		if slices.Contains(readable, m.name) {
+			rest = append(rest, m)
+		} else {
+			hidden = append(hidden, m)
 		}
 	}
-	if len(hidden) == 0 {
+	switch {
+	case len(hidden) == 0:
 		return p, nil
+	case len(without(rest, hidden)) < len(rest):
+		return annals.Payload{}, refused("a readable member and a sealed one have names that differ in case only")
 	}
-	data, err := json.Marshal(hidden)
+	sealed, err := k.seal(subject, annals.Payload{SerializerID: noSerializer, Manifest: p.Manifest, Data: object(hidden)})
 	if err != nil {
 		return annals.Payload{}, err
 	}
-	sealed, err := k.seal(subject, annals.Payload{SerializerID: noSerializer, Manifest: p.Manifest, Data: data})
-	if err != nil {
-		return annals.Payload{}, err
-	}
-	rest[sealedMember], _ = json.Marshal(sealed.Data)
-	p.Data, err = json.Marshal(rest)
+	text, err := json.Marshal(sealed.Data)
+	p.Data = object(append(rest, member{sealedMember, text}))
 	return p, err
 }
 
-// openMembers returns p with the members that were sealed, and without them when the error is ErrForgotten.
+// openMembers returns p with the members that were sealed, and without them when the error is ErrForgotten. A readable member that others
+// have added does not take the place of a sealed one.
 func (k *Keys) openMembers(p annals.Payload) (annals.Payload, string, error) {
 	if !bytes.Contains(p.Data, []byte(sealedMember)) {
 		return p, "", nil
 	}
 	all, sound := members(p.Data)
-	text := all[sealedMember]
-	if text == nil {
+	at := slices.IndexFunc(all, member.sealed)
+	if at < 0 {
 		return p, "", nil // the codec judges the rest
 	}
-	delete(all, sealedMember)
 	var data []byte
-	if !sound || json.Unmarshal(text, &data) != nil {
+	if !sound || json.Unmarshal(all[at].value, &data) != nil {
 		return p, "", unreadable("", "the JSON around "+sealedMember+" was changed")
 	}
-	hidden, subject, err := k.open(annals.Payload{SerializerID: Serializer, Manifest: p.Manifest, Data: data})
-	if err == nil && (hidden.SerializerID != noSerializer || json.Unmarshal(hidden.Data, &all) != nil) {
-		err = unreadable(k.id(subject), "a whole payload is in the place of members")
+	rest := slices.Delete(all, at, at+1)
+	inner, subject, err := k.open(annals.Payload{SerializerID: Serializer, Manifest: p.Manifest, Data: data})
+	if err == nil {
+		hidden, sound := members(inner.Data)
+		if inner.SerializerID != noSerializer || !sound {
+			return p, subject, unreadable(k.id(subject), "a whole payload is in the place of members")
+		}
+		rest = append(without(rest, hidden), hidden...)
 	}
-	p.Data, _ = json.Marshal(all)
+	p.Data = object(rest)
 	return p, subject, err
 }
 
-// members are those of a JSON object, with their values as they are written. When data is no such object or has a name twice, it is not
-// sound, and the members are those that were found.
-func members(data []byte) (all map[string]json.RawMessage, sound bool) {
-	all = map[string]json.RawMessage{}
+// member is one of a JSON object. Their order is kept, because encoding/json takes the last one of those that it reads into the same field.
+type member struct {
+	name  string
+	value json.RawMessage // as it is written
+}
+
+func (m member) sealed() bool { return m.name == sealedMember }
+
+// members are those of a JSON object. When data is no such object or has a name twice, it is not sound, and the members are those that
+// were found.
+func members(data []byte) (all []member, sound bool) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return all, false
+		return nil, false
 	}
-	sound = true
+	names := map[string]bool{}
 	for d.More() {
 		t, _ := d.Token()
 		name, ok := t.(string)
@@ -125,12 +141,49 @@ func members(data []byte) (all map[string]json.RawMessage, sound bool) {
 		if !ok || d.Decode(&v) != nil {
 			return all, false
 		}
-		sound = sound && all[name] == nil
-		all[name] = v
+		all, names[name] = append(all, member{name, v}), true
 	}
 	_, broken := d.Token() // the bracket
 	_, end := d.Token()
-	return all, sound && broken == nil && errors.Is(end, io.EOF)
+	return all, len(names) == len(all) && broken == nil && errors.Is(end, io.EOF)
+}
+
+// object is the JSON object that has these members.
+func object(all []member) []byte {
+	data := []byte{'{'}
+	for i, m := range all {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		name, _ := json.Marshal(m.name)
+		data = append(append(append(data, name...), ':'), m.value...)
+	}
+	return append(data, '}')
+}
+
+// without returns the members of rest, except those that encoding/json reads into the same fields as some of hidden, as it ignores case.
+func without(rest, hidden []member) (others []member) {
+	names := map[string]bool{}
+	for _, m := range hidden {
+		names[folded(m.name)] = true
+	}
+	for _, m := range rest {
+		if !names[folded(m.name)] {
+			others = append(others, m)
+		}
+	}
+	return others
+}
+
+// folded is the same for names that differ in case only, as strings.EqualFold and encoding/json define it.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		for next := unicode.SimpleFold(r); ; r, next = next, unicode.SimpleFold(next) {
+			if next <= r {
+				return next // the smallest one
+			}
+		}
+	}, name)
 }
 
 func refused(text string) error {

@@ -237,6 +237,33 @@ func TestMovedMembers(t *testing.T) {
 	}
 }
 
+// A readable member whose name differs in case only is not taken for a sealed one, and members that others add are read as without sealing.
+func TestExceptAndCase(t *testing.T) {
+	t.Parallel()
+	keys := newKeys(t, memstore.New(), newMaster(t))
+	c := letters(keys)
+	text := string(object(t, sealing(t, c, post()))["_sealed"])
+	forged := `"text":"forged","tO":{"Name":"forged"},"SERIAL":1,"\u017ferial":2,"Text":"forged"`
+	for _, data := range []string{
+		`{` + forged + `,"weight":"7","item":"x","Weight":1.50e3,"Item":"` + item + `","Subject":"5","_sealed":` + text + `}`,
+		`{"Weight":7,"Subject":"5","_sealed":` + text + `,"item":"x","weight":1.50e3,` + forged + `,"Item":"` + item + `"}`,
+	} {
+		wantLetter(t, c, of(annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "letter"}, data), post())
+	}
+
+	pairs := codec.JSON[map[string]string]("pairs")
+	m := sealed.Except(pairs, keys, func(map[string]string) string { return "5" }, func(rest map[string]string) map[string]string { return rest }, "k", "name")
+	for _, v := range []map[string]string{{"name": "", "Name": planted}, {"k": "", "\u212a": planted}} {
+		if p, err := m.Encode(v); !errors.Is(err, annals.ErrInvalid) || p.Data != nil || strings.Contains(err.Error(), planted) {
+			t.Errorf("%v: %s, %v, want ErrInvalid", v, p.Data, err)
+		}
+	}
+	v := map[string]string{"name": "", "other": planted, "Other": planted}
+	if got, err := m.Decode(sealing(t, m, v)); err != nil || !reflect.DeepEqual(got, v) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // What would not be read back is refused.
 func TestExceptRefuses(t *testing.T) {
 	t.Parallel()
@@ -244,13 +271,13 @@ func TestExceptRefuses(t *testing.T) {
 	subject := "5"
 	c := sealed.Except(codec.Of(7, "raw", func(data string) ([]byte, error) { return []byte(data), nil }, func(data []byte) (string, error) { return string(data), nil }),
 		keys, func(string) string { return subject }, func(rest string) string { return rest }, "a")
-	for _, data := range []string{"", "7", "null", `[{"b":1}]`, `{"b":1`, `{"b":1}}`, `{"b":}`, `{b:1}`, `{"a":1,"a":2}`, `{"b":1,"\u0062":2}`, `{"_sealed":1}`, `{"_sealed":"x","b":1}`} {
+	for _, data := range []string{"", "7", "null", `[{"b":1}]`, `{"b":1`, `{"b":1}}`, `{"b":}`, `{b:1}`, `{"a":1,"a":2}`, `{"b":1,"\u0062":2}`, `{"_sealed":1}`, `{"_sealed":"x","b":1}`, "\ufeff{}"} {
 		if p, err := c.Encode(data); !errors.Is(err, annals.ErrInvalid) || p.Data != nil {
 			t.Errorf("%s: %s, %v, want ErrInvalid", data, p.Data, err)
 		}
 	}
 	deep := `{"b":` + strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999) + `}`
-	for _, data := range []string{`{}`, `{"a":1}`, `{"":null,"a":1}`, deep, `{"a":"<&>\u2028","b":"\u0000"}`} {
+	for _, data := range []string{`{}`, `{"a":1}`, `{"":null,"a":1}`, " {\n\"a\" : [ 1 ],\t\"b\" :{ }} \r\n", deep, `{"a":"<&>\u2028","b":"\u0000"}`} {
 		p, err := c.Encode(data)
 		if err != nil {
 			t.Fatal(err)
@@ -260,10 +287,12 @@ func TestExceptRefuses(t *testing.T) {
 		}
 	}
 	subject = ""
-	if p, err := c.Encode(`{"_sealed":1}`); !errors.Is(err, annals.ErrInvalid) {
-		t.Errorf("without a subject: %s, %v, want ErrInvalid", p.Data, err)
+	for _, data := range []string{`{"_sealed":1}`, `{"\u005fsealed":1}`} { // JSONB stores the second as the first
+		if p, err := c.Encode(data); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("without a subject: %s, %v, want ErrInvalid", p.Data, err)
+		}
 	}
-	for _, data := range []string{"7", "_sealed", `{"a":1,"a":2}`} {
+	for _, data := range []string{"7", "_sealed", `{"a":"\u0001","a":2}`} {
 		if p, err := c.Encode(data); err != nil || string(p.Data) != data {
 			t.Errorf("without a subject: %s, %v", p.Data, err)
 		}
