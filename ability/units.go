@@ -13,14 +13,25 @@ type UnitCounter interface {
 	WriteUnits(ctx context.Context, c annals.Commit) (float64, error)
 }
 
-// EventSizer is an optional ability of a Store whose service keeps count of what it stores.
+// Observable is an optional ability of a Store whose service counts in units what is read.
+type Observable interface {
+	// Observed returns a store with the same data that tells o of its calls, with their units, and nobody else. It can be used until the Store is closed,
+	// and is not closed itself.
+	Observed(o annals.Observer) annals.Store
+}
+
+// EventSizer is an optional ability of a Store that knows how much it stores.
 type EventSizer interface {
-	// EventsSize is the size of the tables with events, as the service counted it some hours ago. It reads none of their rows.
+	// EventsSize is the size of the tables with events. DynamoDB has counted it some hours ago, and PostgreSQL about a second ago; on SQLite
+	// their part of the file is read.
 	EventsSize(ctx context.Context) (Size, error)
 }
 
 // Size is how much a store has, more or less.
 type Size struct {
-	Items, Bytes int64
-	ReadUnits    float64 // for reading all of it once, with strong consistency
+	Items      int64   // or rows; 0 where they were not counted yet
+	Bytes      int64   // of the tables, without indexes
+	IndexBytes int64   // of the indexes
+	ReadUnits  float64 // for reading all of it once, with strong consistency; 0 where there are no units
+	Fsyncs     int     // of an append that is alone, which others share that are made at the same time; 0 where the service does not say
 }

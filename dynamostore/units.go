@@ -17,6 +17,7 @@ import (
 var (
 	_ ability.UnitCounter = (*Store)(nil)
 	_ ability.EventSizer  = (*Store)(nil)
+	_ ability.Observable  = (*Store)(nil)
 )
 
 // WriteUnits is ability.UnitCounter. The layout plans the append as always, and the sizes of its requests are added up. An item that the
@@ -39,12 +40,25 @@ func (s *Store) EventsSize(ctx context.Context) (size ability.Size, err error) {
 			if d := s.engine.described[t.Name]; t.Stream && d != nil {
 				size.Items += aws.ToInt64(d.ItemCount)
 				size.Bytes += aws.ToInt64(d.TableSizeBytes)
+				for _, i := range d.GlobalSecondaryIndexes {
+					size.IndexBytes += aws.ToInt64(i.IndexSizeBytes)
+				}
+				for _, i := range d.LocalSecondaryIndexes {
+					size.IndexBytes += aws.ToInt64(i.IndexSizeBytes)
+				}
 			}
 		}
 		size.ReadUnits = float64((size.Bytes + 4095) / 4096)
 		return nil
 	})
 	return size, err
+}
+
+// Observed is ability.Observable.
+func (s *Store) Observed(o annals.Observer) annals.Store {
+	e := s.engine
+	e = &engine{client: e.client, tables: e.tables, described: e.described, slots: e.slots, attempts: e.attempts, clock: e.clock, observed: true}
+	return driver.New(s.view(e, nil), driver.Options{Name: "dynamodb/" + s.offer.Name, Observer: o})
 }
 
 // meter is a store that writes nothing and counts. Its layout is one of its own, because layouts remember what was appended.

@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/random"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // WriteUnits says before an append what the service counts for it then.
@@ -80,6 +83,41 @@ func TestWriteUnits(t *testing.T) {
 				t.Error("an event without a payload was counted")
 			}
 		})
+	}
+}
+
+// sized is a client whose service has counted.
+type sized struct{ dynamostore.Client }
+
+func (s sized) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	out, err := s.Client.DescribeTable(ctx, in, o...)
+	if err == nil {
+		out.Table.ItemCount, out.Table.TableSizeBytes = aws.Int64(7), aws.Int64(5000)
+		for i := range out.Table.GlobalSecondaryIndexes {
+			out.Table.GlobalSecondaryIndexes[i].IndexSizeBytes = aws.Int64(3000)
+		}
+		for i := range out.Table.LocalSecondaryIndexes {
+			out.Table.LocalSecondaryIndexes[i].IndexSizeBytes = aws.Int64(40)
+		}
+	}
+	return out, err
+}
+
+// EventsSize has the bytes of the table with events, and of its indexes.
+func TestEventsSizeOfIndexes(t *testing.T) {
+	t.Parallel()
+	for want, layout := range map[int64]dynamostore.Layout{3000: commit.Layout{Table: "u" + rand.Text(), Index: "slices"}, 0: commit.Layout{Table: "u" + rand.Text()}} {
+		s, err := dynamostore.Open(t.Context(), sized{client(t)}, layout, dynamostore.Options{CreateTables: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := s.EventsSize(t.Context())
+		if err != nil || size != (ability.Size{Items: 7, Bytes: 5000, IndexBytes: want, ReadUnits: 2}) {
+			t.Errorf("%+v, %v", size, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func Command(c Config) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: read, Title: "What is stored:"}, &cobra.Group{ID: check, Title: "Projections and checks:"},
 		&cobra.Group{ID: remove, Title: "Delete; a dry run without --yes:"})
 	for group, commands := range map[string][]*cobra.Command{
-		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.testCommand(), o.traceCommand()},
+		read:   {o.idsCommand(), o.showCommand(), o.tailCommand(), o.statsCommand(), o.topCommand(), o.costCommand(), o.testCommand(), o.traceCommand()},
 		check:  {o.projectionCommand(), o.verifyCommand(), o.doctorCommand(), o.schemaCommand(), o.serveCommand()},
 		remove: {o.forgetCommand(), o.pruneCommand(), o.eraseCommand()},
 	} {

@@ -209,8 +209,19 @@ func (j cutJournal) Replay(ctx context.Context, id annals.PersistenceID, from, t
 
 // units is an Observer that adds up the write units of appends.
 type units struct {
-	mu  sync.Mutex
-	sum float64
+	mu    sync.Mutex
+	sum   float64
+	reads float64 // of all calls
+}
+
+// read are the units of what fn reads, for each of n.
+func (u *units) read(t *testing.T, n int, fn func() error) float64 {
+	t.Helper()
+	before := u.reads
+	if err := fn(); err != nil {
+		t.Fatal(err)
+	}
+	return 1000 * (u.reads - before) / float64(n)
 }
 
 func (u *units) Start(ctx context.Context, _ annals.Call) context.Context { return ctx }
@@ -221,9 +232,25 @@ func (u *units) End(_ context.Context, c annals.Call, r annals.Result) {
 	if c.Op == "append" {
 		u.sum += r.WriteUnits
 	}
+	u.reads += r.ReadUnits
 }
 
-// The write units of stats are those that the service counted for the same events.
+// priced is what cost tells.
+type priced struct {
+	Entities, Events int
+	Complete         bool
+	Costs            []struct {
+		Operation                    string
+		Count                        int
+		WriteUnits, ReadUnits, Price float64
+	}
+	Stored *struct {
+		Rows, Bytes, IndexBytes, Fsyncs int
+		Price                           float64
+	}
+}
+
+// The units of stats and cost are those that the service counted for the same events.
 func TestWriteUnits(t *testing.T) {
 	t.Parallel()
 	client, err := dynamostore.NewClient(t.Context(), dynamostore.ClientOptions{Region: "us-east-1", Endpoint: dynamo.Endpoint(t)})
@@ -271,6 +298,55 @@ func TestWriteUnits(t *testing.T) {
 			// With an index the first append has also written the entity type, once.
 			if v.WriteUnits == nil || v.WriteUnits.Events != events || math.Abs(v.WriteUnits.PerThousand-want) > 1000/float64(events)+0.001 || name != "commit" && math.Abs(v.WriteUnits.PerThousand-want) > 0.001 {
 				t.Errorf("stats says %+v, the service counted %v for 1000 of %d events", v.WriteUnits, want, events)
+			}
+			p := data[priced](t, run(t, config(s), append([]string{"cost", "--write-price", "0.625", "--read-price", "0.125"}, args[1:]...)...))
+			ids := args[2:]
+			each := func(read func(id annals.PersistenceID) error) func() error {
+				return func() error {
+					for _, id := range ids {
+						if err := read(annals.PersistenceID(id)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}
+			}
+			reads := map[string]float64{
+				"replay": seen.read(t, events, each(func(id annals.PersistenceID) error {
+					for _, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				})),
+				"recover": seen.read(t, len(ids), each(func(id annals.PersistenceID) error {
+					_, err := s.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+					return err
+				})),
+			}
+			if s.Capabilities().EventQueries {
+				reads["follow"] = seen.read(t, events, func() error {
+					for _, err := range s.Query().Events(t.Context(), annals.Filter{Limit: 1000}) {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			if p.Entities != len(ids) || p.Events != events || !p.Complete || len(p.Costs) != 1+len(reads) || p.Stored == nil {
+				t.Errorf("cost says %+v", p)
+			}
+			for _, c := range p.Costs {
+				write := 0.0
+				if c.Operation == "append" {
+					write = v.WriteUnits.PerThousand
+				}
+				read := reads[c.Operation]
+				if price := (write*0.625 + read*0.125) / 1e6; c.WriteUnits != write || math.Abs(c.ReadUnits-read) > 1e-9 || math.Abs(c.Price-price) > 1e-12 || read+write == 0 {
+					t.Errorf("cost says %+v, want %v and %v units for %v", c, write, read, price)
+				}
 			}
 		})
 	}

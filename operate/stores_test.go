@@ -64,6 +64,7 @@ func TestStores(t *testing.T) {
 				"stats":                              caps.IDQueries,
 				"stats --since 1h":                   caps.EventQueries,
 				"top Meter|a":                        true,
+				"cost Meter|a":                       name != "memory",
 				"top --by events":                    caps.IDQueries,
 				"top --by rate":                      caps.EventQueries,
 				"verify Meter|a":                     true,

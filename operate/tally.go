@@ -110,16 +110,22 @@ func sizeOf(p, metadata annals.Payload) int64 { return int64(len(p.Data) + len(m
 type reading struct {
 	kind, since string
 	rate        int
+	part        bool // only some of them are read
 }
 
 func readingFlags(c *cobra.Command, o *options) *reading {
 	r := &reading{}
-	f := c.Flags()
-	f.StringVar(&r.kind, "type", "", "only entities of this type")
-	f.StringVar(&r.since, "since", "", "only events since this time (RFC 3339), or since so long ago")
-	f.IntVar(&r.rate, "rate", 0, "at most so many entities in a second, or events with --since; 0 is no limit")
-	o.completeType(c)
+	r.limits(c, o)
+	c.Flags().StringVar(&r.since, "since", "", "only events since this time (RFC 3339), or since so long ago")
+	c.Flags().Lookup("rate").Usage = "at most so many entities in a second, or events with --since; 0 is no limit"
 	return r
+}
+
+// limits adds the flags for what is read of all entities.
+func (r *reading) limits(c *cobra.Command, o *options) {
+	c.Flags().StringVar(&r.kind, "type", "", "only entities of this type")
+	c.Flags().IntVar(&r.rate, "rate", 0, "at most so many entities in a second; 0 is no limit")
+	o.completeType(c)
 }
 
 // begins is the time of --since; zero: there is none.
@@ -137,8 +143,9 @@ func (r *reading) begins(args []string) (time.Time, error) {
 
 // announce says on a terminal what reading all events costs, where the store knows.
 func (k *call) announce(s annals.Store) {
+	_, noUnits := ability.Of[ability.UnitCounter](s)
 	sizer, err := ability.Of[ability.EventSizer](s)
-	if err != nil {
+	if err != nil || noUnits != nil {
 		return
 	}
 	if size, err := sizer.EventsSize(k.ctx); err == nil && size.Items > 0 {
@@ -150,7 +157,9 @@ func (k *call) announce(s annals.Store) {
 func (r *reading) ids(k *call, s annals.Store) iter.Seq2[annals.PersistenceID, error] {
 	ids := listed(k.args)
 	if len(k.args) == 0 {
-		k.announce(s)
+		if !r.part {
+			k.announce(s)
+		}
 		ids = s.Query().IDs(k.ctx, r.kind, "")
 	}
 	return limited(k.ctx, ids, r.rate)
