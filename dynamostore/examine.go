@@ -131,7 +131,7 @@ func (s *setup) examineTable(ctx context.Context, found *findings.List, t plan.T
 	}
 	about(ability.Note, "table", fmt.Sprintf("billing %s, stream %s, deletion protection %t", billing, stream, aws.ToBool(description.DeletionProtectionEnabled)), "", "")
 	if t.Stream && stream == "none" && s.o.Streams {
-		found.Differs(ability.Problem, "stream", fmt.Sprintf("table %q has no stream", t.Name), "Options.Streams is for created tables only", streamCommand(t.Name))
+		found.Differs(ability.Problem, "stream", fmt.Sprintf("table %q has no stream", t.Name), "nobody can follow its events by the stream", "schema apply adds it, or "+streamCommand(t.Name))
 	}
 	s.examineExpiry(ctx, t, about)
 	s.examineBackups(ctx, t, about)
@@ -149,7 +149,8 @@ func (s *setup) examineExpiry(ctx context.Context, t plan.Table, about about) {
 		about(ability.Note, "not-checked", "time to live was not looked at: "+reason(err), "", "allow dynamodb:DescribeTimeToLive")
 	case out.TimeToLiveDescription.TimeToLiveStatus == types.TimeToLiveStatusEnabled:
 		about(ability.Problem, "time-to-live", fmt.Sprintf("time to live is on, by the attribute %q", aws.ToString(out.TimeToLiveDescription.AttributeName)),
-			"after an item has expired its number can be used again", "switch it off")
+			"after an item has expired its number can be used again",
+			fmt.Sprintf("aws dynamodb update-time-to-live --table-name %s --time-to-live-specification Enabled=false,AttributeName=%s", quote.Text(t.Name), quote.Text(aws.ToString(out.TimeToLiveDescription.AttributeName))))
 	}
 }
 
@@ -161,7 +162,7 @@ func (s *setup) examineBackups(ctx context.Context, t plan.Table, about about) {
 		about(ability.Note, "not-checked", "point-in-time recovery was not looked at: "+reason(err), "", "allow dynamodb:DescribeContinuousBackups")
 	case out.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil,
 		out.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled:
-		about(ability.Note, "backups", "point-in-time recovery is off", "what is deleted by mistake is lost", "aws dynamodb update-continuous-backups --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true")
+		about(ability.Note, "backups", "point-in-time recovery is off", "what is deleted by mistake is lost", "aws dynamodb update-continuous-backups --table-name "+quote.Text(t.Name)+" --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true")
 	}
 }
 

@@ -109,6 +109,60 @@ func TestSetupMigrates(t *testing.T) {
 	}
 }
 
+// In every layout: Migrate adds to tables the indexes and streams that they lack, one after the other.
+func TestSetupUpdates(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	for name, parameters := range map[string][2]string{
+		"commit": {"", "&index=slices&streams=true"},
+		"j5ik2o": {"", ""}, // its indexes are taken away
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := "u" + rand.Text()
+			base := "layout=commit&table=" + own
+			if name == "j5ik2o" {
+				base = "layout=j5ik2o&journal=" + own + "j&snapshot=" + own + "s&state=" + own + "d"
+			}
+			before := setUp(t, dynamo.Endpoint(t), base+parameters[0])
+			if _, err := before.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var taken []string
+			for _, table := range []string{own, own + "j", own + "s", own + "d"} {
+				out, err := c.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+				if err != nil {
+					continue
+				}
+				for _, i := range out.Table.GlobalSecondaryIndexes {
+					in := &dynamodb.UpdateTableInput{TableName: &table, GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Delete: &types.DeleteGlobalSecondaryIndexAction{IndexName: i.IndexName}}}}
+					if _, err := c.UpdateTable(t.Context(), in); err != nil {
+						t.Fatal(err)
+					}
+					taken = append(taken, *i.IndexName)
+				}
+			}
+			s := setUp(t, dynamo.Endpoint(t), base+parameters[1])
+			pending, err := s.Pending(t.Context())
+			if want := max(len(taken), len(strings.Split(parameters[1], "&"))-1); err != nil || len(pending) != want || want == 0 || !strings.HasPrefix(pending[0], "UpdateTable {") {
+				t.Fatalf("pending %q, %v, want %d", pending, err, want)
+			}
+			if found := wrong(t, s); len(found) < len(pending) || !strings.Contains(found[0].Do, "schema apply adds it") {
+				t.Errorf("%+v", found)
+			}
+			if done, err := s.Migrate(t.Context()); err != nil || !slices.Equal(done, pending) {
+				t.Errorf("%q, %v", done, err)
+			}
+			if pending, err := s.Pending(t.Context()); err != nil || len(pending) > 0 {
+				t.Errorf("pending %q, %v", pending, err)
+			}
+			if found := wrong(t, s); len(found) > 0 {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
 // A table that has other keys, no index and no stream is refused by Examine with all that Open refuses.
 func TestExamineFindsWhatOpenRefuses(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func addIndex(t plan.Table, i plan.Index) string {
 	if i.Local {
 		return "a local index is made with its table only: copy the items to a new table"
 	}
-	return fmt.Sprintf("aws dynamodb update-table --table-name %s adds it, with --attribute-definitions and --global-secondary-index-updates as the schema has them", quote.Text(t.Name))
+	return fmt.Sprintf("schema apply adds it, or aws dynamodb update-table --table-name %s, with --attribute-definitions and --global-secondary-index-updates as the schema has them", quote.Text(t.Name))
 }
 
 // theIndex returns the index of a table with the name of i that is local or global as i is.

@@ -5,16 +5,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // SetupURL returns the Setup of the store that OpenURL opens. Its formats of a schema are "cloudformation", "terraform" and "json", which has the
-// requests of Schema. Migrate creates tables that do not exist and changes no others. Examine sends a few requests to each table and index: reads
+// requests of Schema. Migrate creates tables that do not exist; to others it adds indexes, and streams that the options ask for, which on a large table takes
+// time and write units. It waits until they can be used. Examine sends a few requests to each table and index: reads
 // of items that do not exist, and writes on conditions that never hold.
 func (o Options) SetupURL(ctx context.Context, u *url.URL) (ability.Setup, error) {
 	var made *setup
@@ -58,26 +63,41 @@ func (s *setup) Schema(format string) (string, error) {
 }
 
 func (s *setup) Pending(ctx context.Context) ([]string, error) {
-	return s.missing(ctx, func(plan.Table) error { return nil })
+	return s.missing(ctx, false)
 }
 
 func (s *setup) Migrate(ctx context.Context) ([]string, error) {
-	return s.missing(ctx, func(t plan.Table) error {
-		_, err := s.store.ensure(ctx, t, nil, s.o)
-		return err
-	})
+	return s.missing(ctx, true)
 }
 
-// missing calls do for each table that does not exist, and returns the requests that create those for which it succeeds.
-func (s *setup) missing(ctx context.Context, do func(t plan.Table) error) (all []string, err error) {
+// missing returns the requests for what does not exist. With send it sends them, and returns those that have succeeded.
+func (s *setup) missing(ctx context.Context, send bool) (all []string, err error) {
+	note := func(operation string, request any) {
+		text, _ := json.Marshal(fields(request)) // which fields has read from JSON
+		all = append(all, operation+" "+string(text))
+	}
 	for _, t := range s.store.allTables(s.o) {
 		s.store.engine.tables[t.Name] = t
 		description, err := s.store.engine.describe(ctx, t.Name)
-		if err == nil && description == nil {
-			if err = do(t); err == nil {
-				var request []byte
-				request, err = json.Marshal(fields(creation(s.store.indexed(t), s.o)))
-				all = append(all, "CreateTable "+string(request))
+		whole := creation(s.store.indexed(t), s.o)
+		switch {
+		case err != nil:
+		case description == nil:
+			if send {
+				_, err = s.store.ensure(ctx, t, nil, s.o)
+			}
+			if err == nil {
+				note("CreateTable", whole)
+			}
+		default:
+			for _, update := range updates(whole, description) {
+				if send {
+					err = s.update(ctx, t, update)
+				}
+				if err != nil {
+					break
+				}
+				note("UpdateTable", update)
 			}
 		}
 		if err != nil {
@@ -85,6 +105,53 @@ func (s *setup) missing(ctx context.Context, do func(t plan.Table) error) (all [
 		}
 	}
 	return all, nil
+}
+
+// updates are the requests that add to a table the indexes and the stream that it would have been created with, one in each: the service takes no more.
+func updates(whole *dynamodb.CreateTableInput, have *types.TableDescription) (all []*dynamodb.UpdateTableInput) {
+	var throughput *types.ProvisionedThroughput
+	if p := have.ProvisionedThroughput; p != nil && aws.ToInt64(p.WriteCapacityUnits) > 0 { // of a table on demand it is 0
+		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: p.ReadCapacityUnits, WriteCapacityUnits: p.WriteCapacityUnits}
+	}
+	for _, i := range whole.GlobalSecondaryIndexes {
+		if slices.ContainsFunc(have.GlobalSecondaryIndexes, func(h types.GlobalSecondaryIndexDescription) bool {
+			finds := strings.HasPrefix(*i.IndexName, findIndex) && *h.KeySchema[0].AttributeName == *i.KeySchema[0].AttributeName // its name does not matter
+			return *h.IndexName == *i.IndexName || finds
+		}) {
+			continue // Open refuses it if it does not fit
+		}
+		update := &dynamodb.UpdateTableInput{TableName: whole.TableName, GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{
+			Create: &types.CreateGlobalSecondaryIndexAction{IndexName: i.IndexName, KeySchema: i.KeySchema, Projection: i.Projection, ProvisionedThroughput: throughput}}}}
+		for _, d := range whole.AttributeDefinitions {
+			if slices.ContainsFunc(i.KeySchema, func(k types.KeySchemaElement) bool { return *k.AttributeName == *d.AttributeName }) {
+				update.AttributeDefinitions = append(update.AttributeDefinitions, d)
+			}
+		}
+		all = append(all, update)
+	}
+	if whole.StreamSpecification != nil && (have.StreamSpecification == nil || !aws.ToBool(have.StreamSpecification.StreamEnabled)) {
+		all = append(all, &dynamodb.UpdateTableInput{TableName: whole.TableName, StreamSpecification: whole.StreamSpecification})
+	}
+	return all
+}
+
+// update sends a request and waits until the table can be used with what it adds.
+func (s *setup) update(ctx context.Context, t plan.Table, in *dynamodb.UpdateTableInput) error {
+	e := s.store.engine
+	_, _, err := e.run(ctx, request{
+		keys: func() []string { return []string{partition("d", t.Name, "")} },
+		send: func(ctx context.Context) error { _, err := s.client.UpdateTable(ctx, in, once); return err },
+	})
+	for wait := activeSoon; err == nil; wait = min(2*wait, activeMost) {
+		var description *types.TableDescription
+		if description, err = e.describe(ctx, t.Name); err == nil && active(description) && description.TableStatus == types.TableStatusActive {
+			return nil
+		}
+		if err == nil {
+			err = backoff.Sleep(ctx, wait)
+		}
+	}
+	return err
 }
 
 func (s *setup) Examine(ctx context.Context) ([]ability.Finding, error) {

@@ -100,7 +100,7 @@ func (o *options) diffCommand() *cobra.Command {
 
 func (o *options) applyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "apply", Short: "Create what is missing; a dry run without --yes",
-		Long: "Create what is missing, and upgrade the tables of an older release: older releases refuse them then. Nothing else that exists is changed. An index of a\nlarge table on PostgreSQL blocks its writers while it is made: run the statement that pending shows beforehand, with CONCURRENTLY."}
+		Long: "Create what is missing, and upgrade the tables of an older release: older releases refuse them then. In DynamoDB indexes and\nstreams are added to tables that exist. Nothing else is changed. An index of a\nlarge table on PostgreSQL blocks its writers while it is made: run the statement that pending shows beforehand, with CONCURRENTLY."}
 	yes := c.Flags().Bool("yes", false, "do it; without it nothing is changed")
 	dry := c.Flags().Bool("dry-run", false, "change nothing, which is the default")
 	return o.setUp(c, func(k *call, s ability.Setup) error {
