@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/annals-go/annals"
 )
 
-// Seen is what a transaction has read of an entity, and did not write.
+// Seen is what a transaction has read or written of an entity.
 type Seen struct {
 	ID     annals.PersistenceID
 	State  bool         // Number is the revision of the durable state, not the last number of the events
@@ -108,19 +109,16 @@ func (t *transaction) noted(r Seen) bool {
 }
 
 // list returns what Transaction.Guard is called with.
-func (r *reads) list() (read []Seen, written []annals.PersistenceID, err error) {
+func (r *reads) list() (read, written []Seen, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, n := range r.numbers {
 		key.Number = n.SeqNr
 		read = append(read, key)
 	}
-	for key := range r.written {
-		written = append(written, key.ID)
-	}
-	slices.SortFunc(read, func(a, b Seen) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.rank(), b.rank())) })
-	slices.Sort(written)
-	return read, slices.Compact(written), r.stale
+	byID := func(a, b Seen) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.rank(), b.rank())) }
+	slices.SortFunc(read, byID)
+	return read, slices.SortedFunc(maps.Keys(r.written), byID), r.stale
 }
 
 func (r Seen) rank() int {

@@ -137,7 +137,7 @@ func TestInTxWhoseContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &backend{}
-	guard := func(context.Context, []driver.Seen, []annals.PersistenceID) error { return nil }
+	guard := func(context.Context, []driver.Seen, []driver.Seen) error { return nil }
 	err := driver.InTx(ctx, driver.New(d, driver.Options{}), driver.Transaction{Driver: d, Guard: guard}, func(context.Context, *driver.Store) error { cancel(); return nil })
 	if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -17,9 +17,9 @@ type Transaction struct {
 	// error that counts.
 	Use func(ctx context.Context) (within context.Context, end func(err error) error, err error)
 	// Guard, when it is not nil, makes the transaction ErrConflict when something in read has another number at the commit: it is for a
-	// transaction that others may write beside. written are the entities that the transaction has written to. Both are sorted by id, without
+	// transaction that others may write beside. written is what the transaction has written, with Number 0. Both are sorted by id, without
 	// duplicates; read is not empty.
-	Guard func(ctx context.Context, read []Seen, written []annals.PersistenceID) error
+	Guard func(ctx context.Context, read, written []Seen) error
 }
 
 // InTx runs fn, with the user's function, on s within the transaction t. Then it passes to t.Guard what fn has read. After an error the

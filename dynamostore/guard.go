@@ -10,7 +10,7 @@ import (
 )
 
 // guard adds checks to the transaction, which is not yet sent: see docs/adr/0058-guarded-reads.md.
-func (v view) guard(_ context.Context, read []driver.Seen, _ []annals.PersistenceID) error {
+func (v view) guard(_ context.Context, read, _ []driver.Seen) error {
 	for _, r := range read {
 		guards, err := v.guards(r)
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 
 // These statements make one step of DeleteTo. $1 is the id, $2 the number. A step takes the oldest 2000 rows that are still to do, so that it ends
 // far before the server's time-out and readers only ever miss a beginning of the entity, and returns whether there may be more. Deletes of
-// one entity run one after the other: side by side they would lock its rows in different orders.
+// one entity run one after the other: side by side they would lock its rows in different orders. So each step takes the lock of deletes in turn,
+// the first query of the statement.
 const (
 	// Removes the payloads of rows, and rows that are older than 15 minutes. A row without its payload keeps the number of a deleted event taken.
 	// Without the row, a statement that began before the delete, or a late attempt of a write, would find the number free. Both end much
@@ -16,7 +17,6 @@ const (
 	// and its time is that of the delete, but later than the row's own. The other rows keep their times, by which retries find the commits of
 	// the rows.
 	fencingDelete = `
-		WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1, 0))),
 		newest AS MATERIALIZED (SELECT max(seq_nr) AS seq_nr FROM turn, "event_journal" WHERE persistence_id = $1 AND seq_nr <= $2),
 		step AS MATERIALIZED (SELECT count(*) AS n, max(seq_nr) AS seq_nr FROM (
 			SELECT seq_nr FROM "event_journal" WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM newest)
@@ -37,7 +37,6 @@ const (
 	// Removes all rows up to $2, and the last step leaves a marker at $2, as the plugins do: below an earlier delete it is a further marker.
 	// Unlike theirs it is at the last number where $2 is higher, and an entity that was never written gets none.
 	pluginDelete = `
-		WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($1, 0))),
 		marked AS MATERIALIZED (SELECT slice, entity_type, least($2, seq_nr) AS seq_nr FROM turn,
 			(SELECT slice, entity_type, seq_nr FROM "event_journal" WHERE persistence_id = $1 AND seq_nr > 0 AND EXISTS (SELECT FROM turn)
 				ORDER BY seq_nr DESC LIMIT 1 FOR KEY SHARE) last),

@@ -77,18 +77,6 @@ func TestWorkersOnOtherSlicesDoNotWait(t *testing.T) {
 	}
 }
 
-// A projection does not wait for one of the same name in another schema.
-func TestEpochsOfSchemasAreApart(t *testing.T) {
-	t.Parallel()
-	one, other := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true}), openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true})
-	err := one.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
-		return errors.Join(in.Offsets().Save(ctx, progress(0, 1024, 1)), other.Offsets().Save(t.Context(), progress(0, 1024, 1)))
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // The first save of a new epoch waits for saves of older epochs that overlap its slices. After it has returned, no older save is under way.
 func TestNewEpochWaitsForTheOld(t *testing.T) {
 	t.Parallel()

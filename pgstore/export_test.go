@@ -77,6 +77,9 @@ func Mutate(s *Store, text, other string) (changed int) {
 	return changed
 }
 
+// LockKey is lockKey.
+var LockKey = lockKey
+
 // Guard guards a transaction of s that has read the last numbers of entities, which all are 0.
 func Guard(ctx context.Context, s *Store, ids ...annals.PersistenceID) error {
 	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
@@ -84,8 +87,13 @@ func Guard(ctx context.Context, s *Store, ids ...annals.PersistenceID) error {
 		for i, id := range ids {
 			read[i].ID = id
 		}
-		return (&view{s.backend, &transaction{tx: tx, ctx: ctx}}).guard(ctx, read, nil)
+		return GuardIn(ctx, s, tx, read, nil)
 	})
+}
+
+// GuardIn guards the transaction tx of s.
+func GuardIn(ctx context.Context, s *Store, tx pgx.Tx, read, written []driver.Seen) error {
+	return (&view{s.backend, &transaction{tx: tx, ctx: ctx}}).guard(ctx, read, written)
 }
 
 // GuardNothing makes s take each number for the one that was read.

@@ -37,7 +37,6 @@ const (
 				AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid())
 		FROM j, s`
 	lockState    = `SELECT FROM "durable_state" WHERE persistence_id = $1 FOR UPDATE`
-	lockDeletes  = `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`
 	lockNewest   = `SELECT FROM "event_journal" WHERE persistence_id = $1 AND seq_nr = $2 FOR UPDATE`
 	lockJournal  = `LOCK TABLE "event_journal" IN SHARE ROW EXCLUSIVE MODE`
 	forgetEvents = `DELETE FROM "event_journal" WHERE persistence_id = $1 AND seq_nr <= $2 AND deleted`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,13 +12,22 @@ import (
 	"github.com/annals-go/annals/driver"
 )
 
-const (
-	// The locks of entities, until the transaction ends. All transactions lock in the same order, so they do not deadlock. The locks differ
-	// from those of DeleteTo and Forget, which the user's function may have taken in any order. There are 4,096 of them, fewer than fit into
-	// the server's table of locks: entities that share one only wait for each other.
-	lockEntities = `SELECT pg_advisory_xact_lock(key), current_setting('transaction_isolation')
-		FROM (SELECT DISTINCT hashtextextended('annals guard', 0) + (hashtextextended(id, 0) & 4095) AS key FROM unnest($1::text[]) AS id ORDER BY key) keys`
+// lockKey is the expression of the key of an advisory lock of what in a table, whose quoted name is the value of inTable. These locks are those of a
+// whole database: the table is in the key, so that stores with other tables, as in other schemas, do not wait. Kinds of locks have other keys. All
+// processes that use a table must make the same keys, whatever their version of Annals is. The plugins take no such locks.
+func lockKey(kind, what, inTable string) string {
+	return "hashtextextended('annals " + kind + " ' || " + what + ", coalesce(to_regclass(" + inTable + ")::oid::bigint, 0))"
+}
 
+// lockEntities takes the locks of the entities $1 in the tables $2, until the transaction ends. All transactions lock in the same order, so they do
+// not deadlock. The locks differ from those of DeleteTo and Forget, which the user's function may have taken in any order. There are 2,048 of a table:
+// those of the journal and a table of states fit into the server's table of locks. Entities that share a lock only wait for each other.
+func lockEntities() string {
+	return `SELECT pg_advisory_xact_lock(key), current_setting('transaction_isolation') FROM (SELECT DISTINCT ` +
+		lockKey("guard", "(hashtextextended(id, 0) & 2047)", "in_table") + ` AS key FROM unnest($1::text[], $2::text[]) AS e (id, in_table) ORDER BY key) keys`
+}
+
+const (
 	// The number that the entity $1 has now, where the transaction has read $2. The plugins can remove all events of an entity that has a
 	// snapshot, whose number a recovery returns then.
 	guardedNumber = `SELECT CASE WHEN seq_nr < $2::bigint AND EXISTS (SELECT FROM "snapshot" WHERE persistence_id = $1 AND seq_nr = $2::bigint)
@@ -26,16 +36,17 @@ const (
 
 // guard locks what the transaction has read and written, then looks whether the numbers are those that were read: see
 // docs/adr/0058-guarded-reads.md. The statements are sent together; each sees what was committed before it began.
-func (v *view) guard(ctx context.Context, read []driver.Seen, written []annals.PersistenceID) error {
-	ids := make([]string, 0, len(read)+len(written))
-	for _, r := range read {
-		ids = append(ids, string(r.ID))
-	}
-	for _, id := range written {
-		ids = append(ids, string(id))
+func (v *view) guard(ctx context.Context, read, written []driver.Seen) error {
+	var ids, tables []string
+	for _, r := range slices.Concat(read, written) {
+		t := v.s.journal
+		if r.State {
+			t = v.s.stateTable(r.ID).table
+		}
+		ids, tables = append(ids, string(r.ID)), append(tables, t.name)
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(v.s.sql.lockEntities, ids).QueryRow(func(row pgx.Row) error {
+	batch.Queue(v.s.sql.lockEntities, ids, tables).QueryRow(func(row pgx.Row) error {
 		var isolation string
 		if err := row.Scan(nil, &isolation); err != nil || isolation == "read committed" {
 			return err

@@ -38,10 +38,10 @@ var (
 	pluginSteps  = []string{"inserts", "commits"}
 )
 
-// newGuardOrders has a database of its own, because the stores in a database share the locks of entities.
+// newGuardOrders has stores on tables of its own.
 func newGuardOrders(t *testing.T, states bool) *guardOrders {
 	t.Helper()
-	o := &guardOrders{t: t, states: states, url: postgres.Database(t), stores: map[string]*pgstore.Store{}}
+	o := &guardOrders{t: t, states: states, url: postgres.Schema(t), stores: map[string]*pgstore.Store{}}
 	o.watch, o.lock, o.plugin = session(t, o.url), session(t, o.url), session(t, with(t, o.url, "application_name="+o.session("plugin")))
 	openAt(t, o.url, pgstore.Options{CreateTables: true})
 	run(t, o.url, `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -94,7 +94,7 @@ func TestGuardLocksInOneOrder(t *testing.T) {
 				t.Fatal("the statement is another one")
 			}
 			ids, _ := o.processes(false, false)
-			const key = "hashtextextended('annals guard', 0) + (hashtextextended(id, 0) & 4095)"
+			key := pgstore.LockKey("guard", "(hashtextextended(id, 0) & 2047)", "'event_journal'")
 			var last int64
 			if err := o.watch.QueryRow(t.Context(), "SELECT max("+key+") FROM unnest($1::text[]) AS id", []string{string(ids[0]), string(ids[1])}).Scan(&last); err != nil {
 				t.Fatal(err)

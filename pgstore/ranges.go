@@ -144,8 +144,7 @@ func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRa
 
 // lockSlices locks the slices from ≤ s < to against others that do the same, because a slice may have no row to lock yet. The slices are
 // the leaves of a binary tree. The lock is exclusive on the nodes whose leaves are all within the range, and shared on the nodes above
-// those, so that two ranges exclude each other if and only if they overlap. One lock per slice would fill the server's table of locks. These locks are
-// those of a whole database: the table is in their keys, so that projections of one name in other schemas do not wait.
+// those, so that two ranges exclude each other if and only if they overlap. One lock per slice would fill the server's table of locks.
 func (v offsets) lockSlices(ctx context.Context, tx pgx.Tx, projection string, from, to int) error {
 	var nodes []int32
 	var whole []bool
@@ -164,7 +163,7 @@ func (v offsets) lockSlices(ctx context.Context, tx pgx.Tx, projection string, f
 	}
 	visit(1, 0, position.End)
 	_, err := tx.Exec(ctx, `SELECT CASE WHEN whole THEN pg_advisory_xact_lock(key) ELSE pg_advisory_xact_lock_shared(key) END
-		FROM (SELECT whole, hashtextextended('annals epoch ' || $1 || ' ' || node, coalesce(to_regclass($4)::oid::bigint, 0)) AS key
+		FROM (SELECT whole, `+lockKey("epoch", "$1 || ' ' || node", "$4")+` AS key
 			FROM unnest($2::int[], $3::bool[]) AS n (node, whole) ORDER BY node) n`, projection, nodes, whole, v.s.epoch.name)
 	return err
 }

@@ -21,11 +21,12 @@ func (s *backend) prepare() {
 	if s.options.PluginDeletes {
 		deleteTo = pluginDelete
 	}
+	lockDeletes := "SELECT pg_advisory_xact_lock(" + lockKey("delete", "$1", literal(s.journal.name)) + ")"
 	s.fill, s.sql = fill, statements{
 		fill(appendFirst), fill(appendNext), fill(appendEach + appended), fill(appendEach + unlessTaken + appended), fill(appendAll), fill(appendDeleted),
-		fill(lookUpCommit), fill(lastNumber), fill(deleteTo), fill(skipNumbers),
-		fill(lockDeletes), fill(lockNewest), fill(lockJournal), fill(forgetEvents),
-		lockEntities, fill(guardedNumber),
+		fill(lookUpCommit), fill(lastNumber), "WITH turn AS MATERIALIZED (" + lockDeletes + ")," + fill(deleteTo), fill(skipNumbers),
+		lockDeletes, fill(lockNewest), fill(lockJournal), fill(forgetEvents),
+		lockEntities(), fill(guardedNumber),
 		fill(replayFrom), fill(replayTo), fill(recoverEntity),
 		fill(loadSnapshot), s.filler(s.snapshot)(save), fill(deleteSnapshots),
 		s.watermark(),

@@ -98,7 +98,7 @@ func (t *stateTable) guard(ctx context.Context, tx pgx.Tx, id annals.Persistence
 	if !t.wide() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, "annals state "+string(id))
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock("+lockKey("state", "$1", "$2")+")", string(id), t.name)
 	return err
 }
 
