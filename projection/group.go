@@ -166,6 +166,12 @@ func (m *member) look(ctx context.Context) error {
 	self.Troubles = m.troubles()
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
+	if !joined && len(dead) == 0 && len(m.record.Runners) >= len(m.record.Ranges) {
+		// No range is left. Without an entry for this runner the record stays small; it joins when another one has left or is dead.
+		m.watch = watch
+		m.apply(ctx)
+		return nil
+	}
 	next := m.record.decide(m.id, self, epochs, dead, m.floor)
 	m.addLate(&next)
 	if !reflect.DeepEqual(next, m.record) {

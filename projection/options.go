@@ -28,7 +28,7 @@ type Options struct {
 	HandlerTimeout time.Duration
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. Each runner writes
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the
-	// time of a write for each runner. With a shorter one runners can take each other for dead, and ranges move; no event is left out or doubled.
+	// time of a write for each runner; those beyond the number of ranges do not write. With a shorter one runners can take each other for dead, and ranges move; no event is left out or doubled.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an ability.Watcher, which signals new
 	// events, and 7 s elsewhere, where a range looks about half as often as it has new events of late, but at most once a second: the mean time from an
