@@ -15,7 +15,10 @@ func TestAThousandProcesses(t *testing.T) {
 	const processes, ranges, lease = 1000, 128, 30 * time.Second
 	inWorld(t, ranges, func(t *testing.T, w *world) {
 		var all []*node
-		for range processes {
+		for i := range processes {
+			if i == ranges {
+				w.sleep(lease)
+			}
 			all = append(all, w.join(func(n *node) { n.handles, n.lease = holdOnly, lease }))
 		}
 		holders := func() (size int, revision annals.SeqNr) {
@@ -48,7 +51,7 @@ func TestAThousandProcesses(t *testing.T) {
 			t.Errorf("the record has %d bytes and takes %.0f write units a second", size, units)
 		}
 		for i, n := range all {
-			if i%2 == 0 {
+			if i%8 == 0 && i < ranges {
 				n.leave()
 			}
 		}
