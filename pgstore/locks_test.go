@@ -58,7 +58,7 @@ func TestLocksAreThoseOfTables(t *testing.T) {
 		"a guard of a state":        {1, guard([]driver.Seen{{ID: id, State: true}}, nil)},
 		"a guard of another entity": {1, guard([]driver.Seen{{ID: "T|4"}}, nil)},
 		"a guard beside its writes": {2, guard([]driver.Seen{{ID: "T|5"}}, []driver.Seen{{ID: "T|6", State: true}})},
-		"the position of a projection": {1, func(ctx context.Context, _ *pgstore.Store, _ pgx.Tx, in annals.Store) error {
+		"the position of a projection": {2, func(ctx context.Context, _ *pgstore.Store, _ pgx.Tx, in annals.Store) error {
 			return in.Offsets().Save(ctx, progress(0, 1024, 1))
 		}},
 	} {
