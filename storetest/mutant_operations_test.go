@@ -263,17 +263,39 @@ func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filt
 	}
 }
 
-// hastyAcks acknowledges a delivery when the next one is asked for.
+// hastyAcks acknowledges a delivery when the next one is asked for. Its loops end soon, so that the case need not wait for deliveries.
 type hastyAcks struct{ *memstore.Store }
 
 func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
+		ctx, cancel := context.WithTimeout(ctx, 5*soon)
+		defer cancel()
 		for d, err := range s.Store.Subscribe(ctx, name, f) {
 			if !yield(d, err) {
 				return
 			}
 			if err == nil {
 				_ = d.Ack(ctx)
+			}
+		}
+	}
+}
+
+// acksOfTheEnded takes acknowledgements of loops that have ended.
+type acksOfTheEnded struct{ *memstore.Store }
+
+func (s acksOfTheEnded) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
+		for d, err := range s.Store.Subscribe(ctx, name, f) {
+			ack := d.Ack
+			d.Ack = func(ctx context.Context) error {
+				if err := ack(ctx); !errors.Is(err, annals.ErrFenced) {
+					return err
+				}
+				return nil
+			}
+			if !yield(d, err) {
+				return
 			}
 		}
 	}

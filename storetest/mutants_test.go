@@ -194,6 +194,8 @@ func TestMutants(t *testing.T) {
 			[]string{"SUBSCRIBE-8"}},
 		{"acknowledges a delivery when the next is asked for", func() annals.Store { return hastyAcks{memstore.New()} },
 			[]string{"SUBSCRIBE-2", "SUBSCRIBE-3"}},
+		{"takes acknowledgements of loops that have ended", func() annals.Store { return acksOfTheEnded{memstore.New()} },
+			[]string{"SUBSCRIBE-7"}},
 		{"finds nothing", func() annals.Store { return checking{memstore.New(), nil} },
 			[]string{"VERIFY-1", "VERIFY-4", "VERIFY-5"}},
 		{"takes what is deleted for lost", func() annals.Store { return checking{memstore.New(), firstLost} },
