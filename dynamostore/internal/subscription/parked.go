@@ -58,9 +58,17 @@ func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) e
 	if all = slices.DeleteFunc(all, func(p Parked) bool { return p.ID == id }); len(all) >= maxParked {
 		return err
 	}
+	if err := r.flush(ctx); err != nil { // then all events up to the mark are acknowledged
+		return err
+	}
 	text := err.Error()
 	p := Parked{id, from, strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), time.Now()}
-	if err := r.write(ctx, plan.Write{Ops: []plan.Op{{Table: r.Table, Put: p.item(r.name)}}}); err != nil {
+	// The mark that is stored may be of events before the entity was forgotten.
+	mark := plan.Op{Table: r.Table, Key: entityKey(r.name, id), Delete: true}
+	if m := r.mark(id); m.seq > 0 {
+		mark = plan.Op{Table: r.Table, Put: m.item(r.name, id)}
+	}
+	if err := r.store(ctx, r.shard, plan.Op{Table: r.Table, Put: p.item(r.name)}, mark); err != nil {
 		return err
 	}
 	r.parked[id] = from

@@ -210,3 +210,94 @@ func TestParkedOfNobody(t *testing.T) {
 		}
 	})
 }
+
+// A retry whose context ends while others write the head is ErrUnavailable, as each call is.
+func TestRetryEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorld(t, 1).process()
+		defer p.Close()
+		p.append("A|1", 0, 1)
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		c.handle(1)
+		c.stop()
+		p.fault = func(plan.Write) (before, after error) { return &annals.Error{Kind: annals.ErrConflict}, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := p.Retry(ctx, "s"); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrUnavailable", err)
+		}
+	})
+}
+
+// Deletes while an entity is read pass. An entity is not parked because of many of them if the shard goes on in between.
+func TestTruncatedAtTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		defer p.Close()
+		p.Subscriptions.Journal = truncatingAtTimes{p.Subscriptions.Journal, map[annals.SeqNr]bool{}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c := p.subscribe(ctx, "s", annals.Filter{})
+		defer c.stop()
+		for n := range annals.SeqNr(2 * maxTruncated) {
+			p.append("A|1", n, 1)
+			for _, sh := range w.stream.shards { // the loop has to ask the journal
+				for i, rec := range sh.records {
+					sh.records[i].Image = maps.Clone(rec.Image)
+					sh.records[i].Image["ev"] = plan.S("damaged")
+				}
+			}
+			c.handle(1)
+			p.wantParked("")
+		}
+	})
+}
+
+// truncatingAtTimes cannot read an entity when it is asked for the first time from a number on.
+type truncatingAtTimes struct {
+	annals.Journal
+	asked map[annals.SeqNr]bool
+}
+
+func (j truncatingAtTimes) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if !j.asked[from] {
+		j.asked[from] = true
+		return truncating{}.Replay(ctx, "A|1", from, to)
+	}
+	return j.Journal.Replay(ctx, id, from, to)
+}
+
+// An entity was forgotten and begins again with an item that cannot be read. It is parked from number 1, whatever was acknowledged before, and
+// its new events are delivered when the item has been put right.
+func TestParkedInAnotherLife(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		defer p.Close()
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		p.append("A|1", 0, 2)
+		c.handle(2)
+		c.stop()
+		if err := p.DeleteAll(t.Context(), w.offer.Feed.Table, []plan.Item{{"pid": plan.S("A|1"), "seq": plan.N(1)}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		p.append("A|1", 0, 1)
+		repair := w.damage("A|1", 1, "ev")
+		p.append("A|1", 1, 1)
+		p.idle("s", 10*lease)
+		p.wantParked("A|1 from 1 ")
+		repair()
+		p.append("A|1", 2, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*lease)
+		defer cancel()
+		c = p.subscribe(ctx, "s", annals.Filter{})
+		defer c.stop()
+		c.handle(3)
+		p.wantParked("")
+	})
+}

@@ -29,7 +29,7 @@ type reader struct {
 	building  *delivery
 	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
 	parked    map[annals.PersistenceID]annals.SeqNr   // that this reader has stored: the first numbers that it could not read
-	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated
+	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated since the last call of reached
 }
 
 // start begins to read s, which is of the stream name, and which this loop holds.
@@ -159,6 +159,7 @@ func (r *reader) reached(ctx context.Context) error {
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
+	clear(r.truncated)
 	if r.shard.position = r.position; time.Since(r.stored) < r.Lease {
 		return nil
 	}

@@ -82,8 +82,11 @@ func (s *Subscriptions) order(ctx context.Context, name string, round int64) err
 		next := *v.head
 		next.listed, next.write = time.Unix(0, 0), newWrite()
 		err = s.write(ctx, plan.Write{Ops: []plan.Op{s.swap(next.item(name), v.head.write)}})
-		if !errors.Is(err, annals.ErrConflict) || backoff.Wait(ctx, try) != nil { // a loop has written the head
+		if !errors.Is(err, annals.ErrConflict) {
 			return err
+		}
+		if err := backoff.Wait(ctx, try); err != nil { // a loop has written the head
+			return &annals.Error{Kind: annals.ErrUnavailable, Err: err}
 		}
 	}
 }

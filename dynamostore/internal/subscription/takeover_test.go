@@ -148,6 +148,46 @@ func TestLateAcknowledgement(t *testing.T) {
 	})
 }
 
+// unanswered never answers an acknowledgement.
+type unanswered struct{ plan.Executor }
+
+func (u unanswered) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if len(w.Ops) > 1 && w.Ops[1].Put[attrSeq] != nil {
+		<-ctx.Done()
+		return plan.Outcome{}, &annals.Error{Kind: annals.ErrUnknown, Err: ctx.Err()}
+	}
+	return u.Executor.Write(ctx, w)
+}
+
+// The end of a loop waits for the answer to an acknowledgement, but not for ever. Then the acknowledgement is ErrUnknown, and ErrFenced when it is
+// repeated.
+func TestLoopEndsDuringAcknowledgement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newWorld(t, 1).process()
+		defer p.Close()
+		p.Subscriptions.Executor = unanswered{p.Subscriptions.Executor}
+		p.append("A|1", 0, 1)
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		d := c.delivery()
+		acked := make(chan error)
+		go func() { acked <- d.Ack(t.Context()) }()
+		synctest.Wait()
+		go c.stop()
+		select {
+		case err := <-acked:
+			if !errors.Is(err, annals.ErrUnknown) {
+				t.Errorf("acknowledge without an answer: got %v, want ErrUnknown", err)
+			}
+		case <-time.After(2 * lease):
+			t.Fatal("the loop has not ended after two leases")
+		}
+		if err := d.Ack(t.Context()); !errors.Is(err, annals.ErrFenced) {
+			t.Errorf("acknowledge when the loop has ended: got %v, want ErrFenced", err)
+		}
+	})
+}
+
 // When the answer to an acknowledgement is lost, the acknowledgement can be repeated: the loop still has the shard.
 func TestAcknowledgementWithoutAnswer(t *testing.T) {
 	t.Parallel()
