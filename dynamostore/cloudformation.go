@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// CloudFormation returns a template in JSON with a resource for each of the tables of Schema. The logical id of a resource is the name of its table as words
-// that begin with a capital letter. CloudFormation keeps the tables when their stack is deleted, and when a change would replace them.
-func CloudFormation(tables []*dynamodb.CreateTableInput) string {
+// cloudFormation returns a template in JSON with a resource for each of the tables. The logical id of a resource is the name of its table as words that
+// begin with a capital letter. CloudFormation keeps the tables when their stack is deleted, and when a change would replace them.
+func cloudFormation(tables []*dynamodb.CreateTableInput) string {
 	resources := block{}
 	for _, in := range tables {
 		table := fields(in)

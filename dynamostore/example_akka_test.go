@@ -1,12 +1,14 @@
 package dynamostore_test
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/akka"
 	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // The tables of the j5ik2o plugin.
@@ -44,8 +46,12 @@ func ExampleSchema_akka0() {
 
 // printTables prints the names and keys of tables.
 func printTables(layout dynamostore.Layout) {
-	tables, err := dynamostore.Schema(layout, dynamostore.Options{})
+	text, err := dynamostore.Schema(layout, dynamostore.Options{}, "json")
 	if err != nil {
+		fmt.Println(err)
+	}
+	var tables []*dynamodb.CreateTableInput
+	if err := json.Unmarshal([]byte(text), &tables); err != nil {
 		fmt.Println(err)
 	}
 	for _, t := range tables {

@@ -27,16 +27,17 @@ func ExampleOpen() {
 // A step of the build writes the tables of the program for the tool that manages the account.
 func ExampleSchema() {
 	layout, options := commit.Layout{Table: "shop-events"}, dynamostore.Options{Streams: true} // those that the program opens its store with
-	tables, err := dynamostore.Schema(layout, options)
+	text, err := dynamostore.Schema(layout, options, "terraform")
 	if err != nil {
 		log.Fatal(err)
 	}
 	file := filepath.Join(os.TempDir(), "shop.tf.json")
 	defer func() { _ = os.Remove(file) }()
-	if err := os.WriteFile(file, []byte(dynamostore.Terraform(tables)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		log.Panic(err)
 	}
-	fmt.Print(dynamostore.CloudFormation(tables))
+	template, err := dynamostore.Schema(layout, options, "cloudformation")
+	fmt.Print(template, err)
 	// Output:
 	// {
 	//   "AWSTemplateFormatVersion": "2010-09-09",
@@ -75,4 +76,5 @@ func ExampleSchema() {
 	//     }
 	//   }
 	// }
+	// <nil>
 }

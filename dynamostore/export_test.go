@@ -10,6 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
+// CloudFormationOf and TerraformOf are texts of a Schema.
+var CloudFormationOf, TerraformOf = cloudFormation, terraform
+
 // Steady returns c with the wrapper of request bodies.
 func Steady(c aws.HTTPClient) aws.HTTPClient { return steady{c} }
 

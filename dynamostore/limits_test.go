@@ -166,7 +166,7 @@ func TestOpenRefusesOtherTables(t *testing.T) {
 	if !errors.Is(err, annals.ErrInvalid) || !strings.Contains(err.Error(), name) {
 		t.Error(err)
 	}
-	provisioned := dynamostore.Options{CreateTables: true, Streams: true, Provisioned: dynamostore.Throughput{ReadUnits: 5, WriteUnits: 6}}
+	provisioned := dynamostore.Options{CreateTables: true, Streams: true, ReadUnits: 5, WriteUnits: 6}
 	if _, err := dynamostore.Open(ctx, c, commit.Layout{Table: name}, provisioned); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// SetupURL returns the Setup of the store that OpenURL opens. Its formats of a schema are "cloudformation", "terraform" and "json", which has the
-// requests of Schema. Migrate creates tables that do not exist; to others it adds indexes, and streams that the options ask for, which on a large table takes
+// SetupURL returns the Setup of the store that OpenURL opens. Its formats of a schema are those of Schema. Migrate creates tables that do not exist; to others it adds indexes, and streams that the options ask for, which on a large table takes
 // time and write units. It waits until they can be used. Examine sends a few requests to each table and index: reads
 // of items that do not exist, and writes on conditions that never hold.
 func (o Options) SetupURL(ctx context.Context, u *url.URL) (ability.Setup, error) {
@@ -49,9 +48,9 @@ func (s *setup) Schema(format string) (string, error) {
 	tables := s.store.creations(s.o)
 	switch format {
 	case "", "cloudformation":
-		return CloudFormation(tables), nil
+		return cloudFormation(tables), nil
 	case "terraform":
-		return Terraform(tables), nil
+		return terraform(tables), nil
 	case "json":
 		requests := []any{}
 		for _, in := range tables {

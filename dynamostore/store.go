@@ -28,11 +28,12 @@ type Options struct {
 	StateTypes map[string]annals.StateType[*Tx] // by entity type
 	// Findable lists, by entity type, additional columns that FindStates can search for. Each needs an index, which is created
 	// with the table; an existing table without the index is ErrInvalid. A column that has an index need not be listed.
-	Findable      map[string][]Findable
-	CreateTables  bool          // create missing tables; existing tables are only checked
-	Provisioned   Throughput    // of created tables and indexes; zero is on demand
-	Streams       bool          // give created tables with events a stream of new images
-	Subscriptions Subscriptions // zero: the Store is no ability.Subscriber
+	Findable     map[string][]Findable
+	CreateTables bool // create missing tables; existing tables are only checked
+	// ReadUnits and WriteUnits are the provisioned capacity, in units per second, of each created table and index. Both zero: they are on demand.
+	ReadUnits, WriteUnits int64
+	Streams               bool          // give created tables with events a stream of new images
+	Subscriptions         Subscriptions // zero: the Store is no ability.Subscriber
 	// MaxInFlight is the most requests at a time; others wait. 0 is 50, or the connections of the client if these are fewer.
 	// More than the client's connections is ErrInvalid: requests would wait for a connection after they got their time.
 	MaxInFlight int
@@ -46,9 +47,6 @@ type Options struct {
 	Lean     bool
 	Observer annals.Observer
 }
-
-// Throughput is provisioned capacity, in units per second.
-type Throughput struct{ ReadUnits, WriteUnits int64 }
 
 const defaultAttempts = 8
 

@@ -11,17 +11,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Schema returns the tables that Open creates with Options.CreateTables for a layout and the options o, in an account that has none of
-// them, as the requests that create them: those of the layout, those of Options.StateTypes, then that of Options.Subscriptions. It sends no request. The error is ErrInvalid when the settings are wrong.
-//
-// CloudFormation and Terraform are the same tables as text, for the tools that manage an account. They have what Schema
-// sets; add tags, encryption and backups to the text.
-func Schema(layout Layout, o Options) ([]*dynamodb.CreateTableInput, error) {
+// Schema returns the tables that Open creates with Options.CreateTables for a layout and the options o, in an account that has none of them: those of the
+// layout, those of Options.StateTypes, then that of Options.Subscriptions. The format is that of a tool that manages an account: "cloudformation", also for
+// "", "terraform" for a file whose name ends in .tf.json, or "json", a list of the requests (dynamodb.CreateTableInput). The tools keep the tables when
+// a change would remove them. Add tags, encryption and backups to the text. No request is sent. The error is ErrInvalid when the settings are wrong,
+// ErrUnsupported for another format.
+func Schema(layout Layout, o Options, format string) (string, error) {
 	s, err := newStore(nil, layout, o)
 	if err != nil {
-		return nil, &annals.Error{Op: "schema", Kind: annals.ErrInvalid, Err: err}
+		return "", &annals.Error{Op: "schema", Kind: annals.ErrInvalid, Err: err}
 	}
-	return s.creations(o), nil
+	return (&setup{store: s, o: o}).Schema(format)
 }
 
 // creations are the requests of Schema.
@@ -48,9 +48,9 @@ func (s *Store) allTables(o Options) []plan.Table {
 func creation(t plan.Table, o Options) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{TableName: &t.Name, KeySchema: keySchema(t.Hash, t.Range), BillingMode: types.BillingModePayPerRequest}
 	var throughput *types.ProvisionedThroughput
-	if p := o.Provisioned; p != (Throughput{}) {
+	if o.ReadUnits != 0 || o.WriteUnits != 0 {
 		in.BillingMode = types.BillingModeProvisioned
-		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(max(p.ReadUnits, 1)), WriteCapacityUnits: aws.Int64(max(p.WriteUnits, 1))}
+		throughput = &types.ProvisionedThroughput{ReadCapacityUnits: aws.Int64(max(o.ReadUnits, 1)), WriteCapacityUnits: aws.Int64(max(o.WriteUnits, 1))}
 	}
 	in.ProvisionedThroughput = throughput
 	known := map[string]bool{}

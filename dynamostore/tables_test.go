@@ -23,7 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The tables that the texts of a schema describe are those of Schema, and a store opens on them.
+// The tables that the texts of a schema describe are the same, and a store opens on them.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	bind := func(annals.State) (annals.Columns, error) { return nil, nil }
@@ -35,7 +35,7 @@ func TestSchema(t *testing.T) {
 		o.Findable = map[string][]dynamostore.Findable{"A": {{Column: "color"}}, "B": {{Column: "color"}}}
 		return o
 	}
-	provisioned := dynamostore.Options{Streams: true, Provisioned: dynamostore.Throughput{ReadUnits: 7, WriteUnits: 5}}
+	provisioned := dynamostore.Options{Streams: true, ReadUnits: 7, WriteUnits: 5}
 	journal := func(j j5ik2o.Journal) j5ik2o.Layout {
 		j.Table = "s" + rand.Text()
 		return j5ik2o.Layout{Journal: j, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}}
@@ -63,11 +63,18 @@ func TestSchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tables, err := dynamostore.Schema(c.layout, c.o)
-			if err != nil || len(tables) != c.tables {
-				t.Fatalf("%d tables, %v, want %d", len(tables), err, c.tables)
+			schema := func(format string) string {
+				text, err := dynamostore.Schema(c.layout, c.o, format)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
 			}
-			for text, parsed := range map[string][]*dynamodb.CreateTableInput{"CloudFormation": fromCloudFormation(t, dynamostore.CloudFormation(tables)), "Terraform": fromTerraform(t, dynamostore.Terraform(tables))} {
+			var tables []*dynamodb.CreateTableInput
+			if decode(t, schema("json"), &tables); len(tables) != c.tables {
+				t.Fatalf("%d tables, want %d", len(tables), c.tables)
+			}
+			for text, parsed := range map[string][]*dynamodb.CreateTableInput{"CloudFormation": fromCloudFormation(t, schema("")), "Terraform": fromTerraform(t, schema("terraform"))} {
 				if !slices.EqualFunc(parsed, sorted(tables), func(a, b *dynamodb.CreateTableInput) bool { return reflect.DeepEqual(a, b) }) {
 					t.Errorf("%s has\n%s\nwant\n%s", text, shown(t, parsed), shown(t, tables))
 				}
@@ -107,8 +114,8 @@ func TestNamesOfResources(t *testing.T) {
 		text string
 		want []string
 	}{
-		{dynamostore.CloudFormation(tables), []string{"2024", "AkkaPersistenceSnapshot", "AkkaPersistenceSnapshot2", "Table", "Table2"}},
-		{dynamostore.Terraform(tables), []string{"_-__", "_2024", "__-", "akka-persistence_snapshot", "akka_persistence-snapshot"}},
+		{dynamostore.CloudFormationOf(tables), []string{"2024", "AkkaPersistenceSnapshot", "AkkaPersistenceSnapshot2", "Table", "Table2"}},
+		{dynamostore.TerraformOf(tables), []string{"_-__", "_2024", "__-", "akka-persistence_snapshot", "akka_persistence-snapshot"}},
 	} {
 		var got struct {
 			Resources map[string]any
@@ -137,8 +144,8 @@ func TestSchemaOfWrongSettings(t *testing.T) {
 		"a layout":     {commit.Layout{FillIndex: true}, dynamostore.Options{}},
 		"a state type": {commit.Layout{}, dynamostore.Options{Findable: map[string][]dynamostore.Findable{"A": {{Column: "color"}}}}},
 	} {
-		if tables, err := dynamostore.Schema(c.layout, c.o); !errors.Is(err, annals.ErrInvalid) || tables != nil {
-			t.Errorf("%s: %d tables, %v", name, len(tables), err)
+		if text, err := dynamostore.Schema(c.layout, c.o, ""); !errors.Is(err, annals.ErrInvalid) || text != "" {
+			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
 }

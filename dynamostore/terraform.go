@@ -7,10 +7,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Terraform returns a configuration in Terraform's JSON syntax, for a file whose name ends in .tf.json, with an aws_dynamodb_table for each
-// of the tables of Schema. A resource is called like its table, with _ for characters that a resource must not have. Terraform refuses to destroy the
-// tables.
-func Terraform(tables []*dynamodb.CreateTableInput) string {
+// terraform returns a configuration with an aws_dynamodb_table for each of the tables. A resource is called like its table, with _ for characters that a
+// resource must not have. Terraform refuses to destroy the tables.
+func terraform(tables []*dynamodb.CreateTableInput) string {
 	resources := block{}
 	for _, in := range tables {
 		table := tfBlock(in.TableName, in.KeySchema, in.ProvisionedThroughput)

@@ -81,8 +81,8 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 		o.MaxInFlight = s.client.MaxConnections
 	}
 	p.Flag("create", &o.CreateTables)
-	storeurl.Number(p, "read_units", &o.Provisioned.ReadUnits)
-	storeurl.Number(p, "write_units", &o.Provisioned.WriteUnits)
+	storeurl.Number(p, "read_units", &o.ReadUnits)
+	storeurl.Number(p, "write_units", &o.WriteUnits)
 	p.Flag("streams", &o.Streams)
 	p.Text("subscriptions", &o.Subscriptions.Table)
 	p.Duration("subscription_lease", &o.Subscriptions.Lease)
@@ -113,9 +113,9 @@ func layoutFields[L Layout](l *L) func(*storeurl.Parameters) Layout {
 func choice(p *storeurl.Parameters, name string, field any) bool {
 	switch to := field.(type) {
 	case *j5ik2o.PartitionKey:
-		storeurl.Choice(p, name, to, map[string]j5ik2o.PartitionKey{"persistence_id": j5ik2o.PersistenceIDBased, "sequence_number": j5ik2o.SequenceNumberBased})
+		storeurl.Choice(p, name, to, map[string]j5ik2o.PartitionKey{"persistence_id": {}, "sequence_number": j5ik2o.SequenceNumberBased})
 	case *j5ik2o.SortKey:
-		storeurl.Choice(p, name, to, map[string]j5ik2o.SortKey{"persistence_id_with_seq_nr": j5ik2o.ByPersistenceIDWithSeqNr, "seq_nr": j5ik2o.BySeqNr,
+		storeurl.Choice(p, name, to, map[string]j5ik2o.SortKey{"persistence_id_with_seq_nr": {}, "seq_nr": j5ik2o.BySeqNr,
 			"seq_nr_padded": j5ik2o.BySeqNrPadded, "number": j5ik2o.ByNumber})
 	case *esa.Peer:
 		storeurl.Choice(p, name, to, map[string]esa.Peer{"go": esa.Go, "js": esa.JS, "js3": esa.JS3, "rust": esa.Rust, "rust3": esa.Rust3, "java": esa.Java, "rust5": esa.Rust5})

@@ -127,13 +127,13 @@ func (s *scenario) layout(prefix string, settings map[string]any) j5ik2o.Layout 
 		if strings.HasSuffix(text(key), "$SequenceNumberBased") || text(key) == "" && strings.HasPrefix(s.name, "v1.") {
 			return j5ik2o.SequenceNumberBased
 		}
-		return j5ik2o.PersistenceIDBased
+		return j5ik2o.PartitionKey{}
 	}
 	sort := func(key string) j5ik2o.SortKey {
 		if strings.HasSuffix(text(key), "$SeqNr") {
 			return j5ik2o.BySeqNr
 		}
-		return j5ik2o.ByPersistenceIDWithSeqNr
+		return j5ik2o.SortKey{}
 	}
 	named := func(key, standard string) string {
 		if name := text(key); name != "" {

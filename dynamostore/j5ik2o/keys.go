@@ -22,7 +22,8 @@ type Sharding struct {
 	pattern   *regexp.Regexp // of Separator; nil when Separator has no special characters
 }
 
-// PartitionKey computes partition keys. The zero PartitionKey is PersistenceIDBased. The functions are called from many goroutines at once.
+// PartitionKey computes partition keys. The zero PartitionKey is the plugin's PersistenceIdBased, its default since version 1.12: it keeps all rows of an id
+// in one shard, and the key is the prefix of the id and a shard from 1 to Count, computed from the MD5 of the id. The functions are called from many goroutines at once.
 // They return an error for an id for which the plugin could not compute the key either.
 type PartitionKey struct {
 	Key func(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
@@ -30,7 +31,7 @@ type PartitionKey struct {
 	Keys func(id annals.PersistenceID, s Sharding) ([]string, error)
 }
 
-// SortKey computes sort keys. The zero SortKey is ByPersistenceIDWithSeqNr.
+// SortKey computes sort keys. The zero SortKey is the plugin's default, PersistenceIdWithSeqNr: the second part of the id and the number in 19 digits.
 type SortKey struct {
 	Key func(id annals.PersistenceID, n annals.SeqNr, s Sharding) (string, error)
 	// Ordered says that the keys of one id sort like their numbers, so that a range of numbers is a range of keys. If it is false,
@@ -39,14 +40,17 @@ type SortKey struct {
 	number  bool // the sort key is the number column
 }
 
-// The plugin's resolvers, and two variants.
+// The resolvers of the zero PartitionKey and the zero SortKey.
 var (
-	// PersistenceIDBased keeps all rows of an id in one shard. The key is the prefix of the id and a shard from 1 to Count, computed
-	// from the MD5 of the id. It is the default since version 1.12.
-	PersistenceIDBased = PartitionKey{Key: idPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
+	idBased = PartitionKey{Key: idPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
 		key, err := idPartition(id, 0, s)
 		return []string{key}, err
 	}}
+	idAndNumber = SortKey{Key: idSort, Ordered: true}
+)
+
+// The plugin's other resolvers, and two variants.
+var (
 	// SequenceNumberBased distributes the events of an id over all shards. It is the default of the versions 1.1 to 1.11.
 	SequenceNumberBased = PartitionKey{Key: numberPartition, Keys: func(id annals.PersistenceID, s Sharding) ([]string, error) {
 		if s.Count > maxShards {
@@ -59,8 +63,6 @@ var (
 		return keys, nil
 	}}
 
-	// ByPersistenceIDWithSeqNr is the second part of the id and the number in 19 digits. It is the plugin's default.
-	ByPersistenceIDWithSeqNr = SortKey{Key: idSort, Ordered: true}
 	// BySeqNr is the number without padding: what the plugin writes.
 	BySeqNr = SortKey{Key: func(_ annals.PersistenceID, n annals.SeqNr, _ Sharding) (string, error) {
 		return strconv.FormatInt(int64(n), 10), nil
@@ -129,10 +131,10 @@ func newResolver(p PartitionKey, s SortKey, sharding Sharding) (resolver, error)
 		faults = append(faults, errors.New("a resolver has no Key"))
 	}
 	if p.Key == nil {
-		p = PersistenceIDBased
+		p = idBased
 	}
 	if s.Key == nil {
-		s = ByPersistenceIDWithSeqNr
+		s = idAndNumber
 	}
 	if sharding.Count < 1 {
 		faults = append(faults, fmt.Errorf("the shard count is %d", sharding.Count))

@@ -32,20 +32,20 @@ func TestKeyVectors(t *testing.T) {
 	}
 	for _, v := range vectors {
 		for count, want := range v.Pkey {
-			if got, err := PersistenceIDBased.Key(v.PID, 7, Sharding{Count: count, Separator: "-"}); got != want || err != nil {
+			if got, err := idBased.Key(v.PID, 7, Sharding{Count: count, Separator: "-"}); got != want || err != nil {
 				t.Errorf("partition of %q, %d shards: %q, %v, want %q", v.PID, count, got, err, want)
 			}
-			if keys, err := PersistenceIDBased.Keys(v.PID, Sharding{Count: count, Separator: "-"}); err != nil || len(keys) != 1 || keys[0] != want {
+			if keys, err := idBased.Keys(v.PID, Sharding{Count: count, Separator: "-"}); err != nil || len(keys) != 1 || keys[0] != want {
 				t.Errorf("partitions of %q: %q, %v", v.PID, keys, err)
 			}
 		}
 		if v.Skey == nil {
-			if got, err := ByPersistenceIDWithSeqNr.Key(v.PID, 1, Sharding{Separator: "-"}); err == nil {
+			if got, err := idAndNumber.Key(v.PID, 1, Sharding{Separator: "-"}); err == nil {
 				t.Errorf("sort key of %q: %q, want an error", v.PID, got)
 			}
 		}
 		for n, want := range v.Skey {
-			if got, err := ByPersistenceIDWithSeqNr.Key(v.PID, n, Sharding{Separator: "-"}); got != want || err != nil {
+			if got, err := idAndNumber.Key(v.PID, n, Sharding{Separator: "-"}); got != want || err != nil {
 				t.Errorf("sort key of %q, %d: %q, %v, want %q", v.PID, n, got, err, want)
 			}
 		}

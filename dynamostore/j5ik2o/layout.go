@@ -240,7 +240,7 @@ func (l Layout) states() (*states, error) {
 		s.plus = 1
 	}
 	var err error
-	s.resolver, err = l.resolver("state", PersistenceIDBased, SortKey{}, c.ShardCount, c.Separator)
+	s.resolver, err = l.resolver("state", idBased, SortKey{}, c.ShardCount, c.Separator)
 	return s, errors.Join(err, distinct("state", s.reserved()...))
 }
 
