@@ -34,16 +34,18 @@ func load(dir string) (map[string]result, error) {
 	return all, nil
 }
 
-// documents are the files of dir: the results of the figures of today, each beside its goal of today, and a plot of each part.
+// documents are the files of dir: the results of the figures of today, each beside its goal of today, and a plot of each part that has some.
 func documents(parts []part, results map[string]result) map[string]string {
 	files, lines := map[string]string{}, ""
 	for _, p := range parts {
-		figures := p.figures()
-		files["figures-"+p.name+".svg"] = plot(figures, results)
-		for _, f := range figures {
+		var figures []Figure
+		for _, f := range p.figures() {
 			if r, ok := results[f.Name]; ok {
-				lines += r.judged(f.Goal).line() + "\n"
+				figures, lines = append(figures, f), lines+r.judged(f.Goal).line()+"\n"
 			}
+		}
+		if len(figures) > 0 {
+			files["figures-"+p.name+".svg"] = plot(figures, results)
 		}
 	}
 	files[stored] = lines
@@ -58,6 +60,9 @@ func write(dir string, parts []part, results []result) error {
 	}
 	for _, r := range results {
 		if r.State != "error" {
+			if r.Value, err = strconv.ParseFloat(r.text, 64); err != nil { // what the file has, so that it makes the same plot
+				return err
+			}
 			all[r.Name] = r
 		}
 	}
@@ -70,7 +75,7 @@ func write(dir string, parts []part, results []result) error {
 // Sizes of a plot in pixels: of a row, to the left of the bars, and of a bar that reaches its goal, which is half of the longest one.
 const row, left, reach = 20, 240, 100
 
-// plot is an SVG with a bar for each figure that has a result. A bar shows how its value compares with the goal, so all goals are one
+// plot is an SVG with a bar for each figure, which has a result. A bar shows how its value compares with the goal, so all goals are one
 // line, and a longer bar is better: the value by the goal where a figure has to be at least its goal, the goal by the value where it has to
 // be at most that. Text and background change together in a dark mode, so the text can be read in both.
 func plot(figures []Figure, results map[string]result) string {
@@ -83,18 +88,20 @@ func plot(figures []Figure, results map[string]result) string {
 `, height)
 	for i, f := range figures {
 		y := row*i + 4
-		value, class := "not measured", "bar"
-		if r, ok := results[f.Name]; ok {
-			if value = r.text; !f.Goal.Reached(r.Value) {
-				class = "short"
-			}
-			fmt.Fprintf(&b, `<rect class="%s" x="%d" y="%d" width="%.0f" height="12"/>`+"\n", class, left, y+4, reach*f.Goal.share(r.Value))
+		r, class := results[f.Name], "bar"
+		if !f.Goal.Reached(r.Value) {
+			class = "short"
 		}
-		goal := strings.NewReplacer(">=", "at least ", "<=", "at most ").Replace(f.Goal.String())
-		fmt.Fprintf(&b, `<text x="8" y="%d">%s</text><text x="%d" y="%d">%s, %s</text>`+"\n", y+14, f.Name, left+2*reach+10, y+14, value, goal)
+		fmt.Fprintf(&b, `<rect class="%s" x="%d" y="%d" width="%.0f" height="12"/>`+"\n", class, left, y+4, reach*f.Goal.share(r.Value))
+		fmt.Fprintf(&b, `<text x="8" y="%d">%s</text><text x="%d" y="%d">%s, %s</text>`+"\n", y+14, f.Name, left+2*reach+10, y+14, r.text, f.Goal.words())
 	}
 	fmt.Fprintf(&b, `<path class="goal" d="M%d 2V%d"/>`+"\n</svg>\n", left+reach, height-2)
 	return b.String()
+}
+
+// words is the goal as documents show it: "at least 8".
+func (g Goal) words() string {
+	return strings.NewReplacer(">=", "at least ", "<=", "at most ").Replace(g.String())
 }
 
 // share is how far value reaches towards the goal, which must be above 0: 1 is the goal, 2 is twice as good or better.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestPlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := plot([]Figure{values("other", AtMost(1)), values("x", c.goal)}, map[string]result{"x": {Name: "x", Value: value, text: c.value}})
+		text := plot([]Figure{values("x", c.goal)}, map[string]result{"x": {Name: "x", Value: value, text: c.value}})
 		var svg struct {
 			Rects []struct {
 				Class string  `xml:"class,attr"`
@@ -47,7 +48,7 @@ func TestPlot(t *testing.T) {
 		if len(svg.Rects) != 2 || svg.Rects[1].Width != c.width || svg.Rects[1].Class != c.class {
 			t.Errorf("%s with goal %v: %+v, want width %v", c.value, c.goal, svg.Rects, c.width)
 		}
-		if got := strings.Join(svg.Texts, "|"); !strings.HasPrefix(got, "other|not measured, at most 1|x|"+c.value+", at ") {
+		if got := strings.Join(svg.Texts, "|"); got != "x|"+c.value+", "+c.goal.words() {
 			t.Errorf("texts %q", got)
 		}
 	}
@@ -61,16 +62,25 @@ func TestWrite(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, stored), []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	figures := only(values("a", AtLeast(2), 1.5), values("b", AtLeast(3), 9), broken("c"))
+	figures := only(values("a", AtLeast(2), 1.494), values("b", AtLeast(3), 9), broken("c"))
 	if status := run(t.Context(), figures, []string{"-count", "1", "-only", "a|c", "-plots", dir}, io.Discard, io.Discard); status != 1 {
 		t.Errorf("status %d", status)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, stored))
-	if want := "figure a 1.50 >=2 short\nfigure b 2.5 >=3 short\n"; err != nil || string(text) != want {
+	if want := "figure a 1.49 >=2 short\nfigure b 2.5 >=3 short\n"; err != nil || string(text) != want {
 		t.Errorf("stored %q, %v, want %q", text, err, want)
 	}
-	if svg, err := os.ReadFile(filepath.Join(dir, "figures-some.svg")); err != nil || !bytes.Contains(svg, []byte("1.50, at least 2")) {
+	if svg, err := os.ReadFile(filepath.Join(dir, "figures-some.svg")); err != nil || !bytes.Contains(svg, []byte("1.49, at least 2")) {
 		t.Errorf("drawn %s, %v", svg, err)
+	}
+	results, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range documents(figures, results) {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s is %s, %v, and drawn again from what is stored it is %s", name, got, err, want)
+		}
 	}
 	for _, broken := range []string{"figure a 1 >=1\n", "figure a x >=1 ok\n"} {
 		if err := os.WriteFile(filepath.Join(dir, stored), []byte(broken), 0o600); err != nil {
@@ -82,7 +92,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// The plots in the documents show what is stored and the goals of today. docs/performance.md shows each plot and explains each figure.
+// The plots in the documents show what is stored and the goals of today. docs/performance.md shows each plot, and has the goal of each figure.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	if *update {
@@ -95,7 +105,8 @@ func TestDocuments(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range documents(parts, results) {
+	drawn := documents(parts, results)
+	for name, want := range drawn {
 		if got, err := os.ReadFile(filepath.Join(docs, name)); err != nil || string(got) != want {
 			t.Errorf("docs/%s is not what is drawn, %v: go -C internal/figures test -update", name, err)
 		}
@@ -103,11 +114,30 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("docs/performance.md does not show %s", name)
 		}
 	}
+	goals := map[string]string{}
 	for _, p := range parts {
-		for _, f := range p.figures() {
-			if !bytes.Contains(text, []byte("`"+f.Name+"`")) {
-				t.Errorf("docs/performance.md does not explain %s", f.Name)
-			}
+		if name := "figures-" + p.name + ".svg"; drawn[name] == "" && bytes.Contains(text, []byte(name)) {
+			t.Errorf("docs/performance.md shows %s, which has no bar", name)
 		}
+		for _, f := range p.figures() {
+			goals["`"+f.Name+"`"] = f.Goal.words()
+		}
+	}
+	for line := range strings.Lines(string(text)) { // | figures | goals | what is divided by what | what it means |
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) != 4 {
+			continue
+		}
+		var want []string
+		for name := range strings.SplitSeq(strings.TrimPrefix(cells[0], "| "), ", ") {
+			want = append(want, goals[name])
+			delete(goals, name)
+		}
+		if got := strings.Join(slices.Compact(want), ", "); cells[1] != got {
+			t.Errorf("docs/performance.md: %s has the goal %q, not %q", cells[0], got, cells[1])
+		}
+	}
+	for name := range goals {
+		t.Errorf("docs/performance.md does not explain %s", name)
 	}
 }
