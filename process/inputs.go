@@ -14,6 +14,7 @@ import (
 // Source is a type of entities whose events are inputs, as From makes it.
 type Source struct {
 	entities string // their type
+	store    annals.Store
 	faults   error
 	follow   func(name string, offsets annals.Store, hand func(ctx context.Context, ts []addressed) error, o projection.Options) (*projection.Runner, error)
 	decode   func(e annals.Event) (any, error)
@@ -28,7 +29,7 @@ type addressed struct {
 // From makes the events of src inputs: to returns the id of the instance that gets an event, "" when none does. to must return the same
 // whenever it is called for an event. src has a Type, and no States. src.Store need not be the store of the process.
 func From[E any](src projection.Source[E], to func(e projection.Envelope[E]) string) Source {
-	s := Source{entities: src.Type}
+	s := Source{entities: src.Type, store: src.Store}
 	switch {
 	case src.Store == nil || src.Type == "" || src.Codec == nil || to == nil:
 		s.faults = errors.New("From needs a Source with a Store, a Type and a Codec, and a function that returns ids")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/internal/panics"
 	"github.com/annals-go/annals/projection"
@@ -24,7 +25,9 @@ type Options struct {
 	From   annals.Offset // where a process begins that has never run, in each source, as in projection.Options; zero: with the first event
 	Ranges int           // as in projection.Options
 	Lease  time.Duration // as in projection.Options
-	Poll   time.Duration // as in projection.Options. Each step of a process waits for a look: on DynamoDB set 1 s where one step soon follows another
+	// Poll is as in projection.Options, but 0 is 1 s where the store of the events is no ability.Watcher, such as one on DynamoDB: each step of a
+	// process waits for a look. A longer one costs less.
+	Poll time.Duration
 	// Precision is how much later than its time a timer may take effect; a Runner reads a small durable state so often. At least 1 ms; 0: 1 s. The
 	// first Runner of a process decides.
 	Precision time.Duration
@@ -53,6 +56,14 @@ func (o *Options) aggregate() aggregate.Options {
 	return aggregate.Options{Observer: o.Observer, Logger: o.Logger}
 }
 
-func (o *Options) projection(from annals.Offset, onError func(context.Context, projection.Failure) projection.Verdict) projection.Options {
-	return projection.Options{From: from, Ranges: o.Ranges, Lease: o.Lease, Poll: o.Poll, OnError: onError, ErrorText: o.ErrorText, Observer: o.Observer, Logger: o.Logger}
+// pollAlone is Options.Poll where nothing signals new events.
+const pollAlone = time.Second
+
+// projection returns the Options of a projection of the events of s.
+func (o *Options) projection(s annals.Store, from annals.Offset, onError func(context.Context, projection.Failure) projection.Verdict) projection.Options {
+	poll := o.Poll
+	if _, err := ability.Of[ability.Watcher](s); err != nil {
+		poll = cmp.Or(poll, pollAlone)
+	}
+	return projection.Options{From: from, Ranges: o.Ranges, Lease: o.Lease, Poll: poll, OnError: onError, ErrorText: o.ErrorText, Observer: o.Observer, Logger: o.Logger}
 }

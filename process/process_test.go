@@ -26,7 +26,12 @@ type runner = process.Runner[note, map[string]int]
 // begin returns a world in memory with a Runner.
 func begin(t *testing.T) (*world, *runner) {
 	t.Helper()
-	w, err := newWorld(memstore.New())
+	return beginOn(t, memstore.New())
+}
+
+func beginOn(t *testing.T, store annals.Store) (*world, *runner) {
+	t.Helper()
+	w, err := newWorld(store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,6 +282,33 @@ func run(t *testing.T, r *runner) (stop func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// unwatched is a store that signals nothing, such as one on DynamoDB.
+type unwatched struct{ *memstore.Store }
+
+func (unwatched) Lacks(want any) error {
+	if _, ok := want.(*ability.Watcher); ok {
+		return errors.New("it signals nothing")
+	}
+	return nil
+}
+
+// Where nothing signals new events, each step of a process waits for a look, and no longer.
+func TestPaceWithoutSignals(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := beginOn(t, unwatched{memstore.New()})
+		defer run(t, r)()
+		for n := 2; n <= 12; n += 2 {
+			time.Sleep(5 * time.Minute)
+			w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+			time.Sleep(2500 * time.Millisecond) // one look for the event, one for the step
+			if did, err := w.did(t.Context(), "a"); err != nil || len(did) != n {
+				t.Errorf("done %q, %v, want %d notes", did, err, n)
+			}
+		}
+	})
 }
 
 // An instance keeps the version under which it began.

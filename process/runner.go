@@ -63,11 +63,11 @@ func New[E, S any](store annals.Store, p Process[E, S], sources []Source, to []R
 		return nil, err
 	}
 	own := projection.Source[*step]{Store: store, Type: p.Type, Codec: stepsOnly{}}
-	if r.outputs, err = projection.AtLeastOnceGrouped(p.Type+"/steps", own, store, r.carryOut, o.projection(annals.Offset{}, r.park)); err != nil {
+	if r.outputs, err = projection.AtLeastOnceGrouped(p.Type+"/steps", own, store, r.carryOut, o.projection(store, annals.Offset{}, r.park)); err != nil {
 		return nil, err
 	}
 	for _, s := range sources {
-		in, err := s.follow(p.Type+"/from/"+s.entities, store, r.handAll, o.projection(o.From, r.parkInput))
+		in, err := s.follow(p.Type+"/from/"+s.entities, store, r.handAll, o.projection(s.store, o.From, r.parkInput))
 		if err != nil {
 			return nil, err
 		}
