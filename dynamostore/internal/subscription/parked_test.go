@@ -244,12 +244,7 @@ func TestTruncatedAtTimes(t *testing.T) {
 		defer c.stop()
 		for n := range annals.SeqNr(2 * maxTruncated) {
 			p.append("A|1", n, 1)
-			for _, sh := range w.stream.shards { // the loop has to ask the journal
-				for i, rec := range sh.records {
-					sh.records[i].Image = maps.Clone(rec.Image)
-					sh.records[i].Image["ev"] = plan.S("damaged")
-				}
-			}
+			w.damage("A|1", n+1, "ev")() // in the stream, so that the loop has to ask the journal
 			c.handle(1)
 			p.wantParked("")
 		}
