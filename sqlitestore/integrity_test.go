@@ -32,7 +32,7 @@ func newChecked(t *testing.T) checked {
 	for i := range checkedEntities {
 		mustAppend(t, s, commit(checkedID(i), 0, checkedEvents))
 	}
-	if err := s.CheckIntegrity(t.Context()); err != nil {
+	if err := sound(t, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -99,7 +99,7 @@ func readChecked(t *testing.T, s *sqlitestore.Store, recovers bool) error {
 }
 
 // A flipped bit anywhere in a file with checksums is never read as another event. When it hides events from reads without an error,
-// CheckIntegrity reports the damage.
+// Scan or Check reports the damage.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	c := newChecked(t)
@@ -115,7 +115,7 @@ func TestFlippedBits(t *testing.T) {
 			err = readChecked(t, s, try%3 == 0)
 			if errors.Is(err, errMissing) {
 				reported++
-				wantKind(t, s.CheckIntegrity(t.Context()), annals.ErrCorrupt)
+				wantKind(t, sound(t, s), annals.ErrCorrupt)
 			}
 			_ = s.Close()
 		}
@@ -129,14 +129,14 @@ func TestFlippedBits(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Logf("of %d flipped bits %d were noticed, %d of them only by CheckIntegrity", tries, noticed, reported)
+	t.Logf("of %d flipped bits %d were noticed, %d of them only by Scan and Check", tries, noticed, reported)
 	if noticed == 0 {
 		t.Error("no flipped bit was noticed")
 	}
 }
 
 // A damaged key in the index of the journal can hide events. Reads notice it when the last number is still found. Otherwise the events look
-// as if they had been deleted or never written, and only CheckIntegrity notices it.
+// as if they had been deleted or never written, and only Scan and Check notice it.
 func TestDamagedKeys(t *testing.T) {
 	t.Parallel()
 	c := newChecked(t)
@@ -151,7 +151,7 @@ func TestDamagedKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantKind(t, s.CheckIntegrity(t.Context()), annals.ErrCorrupt)
+			wantKind(t, sound(t, s), annals.ErrCorrupt)
 			for _, recovers := range []bool{false, true} {
 				switch err := readChecked(t, s, recovers); {
 				case errors.Is(err, annals.ErrCorrupt):
@@ -194,8 +194,30 @@ func (c checked) keys(t *testing.T, id string) (places []int) {
 	return places
 }
 
-// CheckIntegrity compares the checksums of all rows, and finds rows that cannot be decoded.
-func TestCheckIntegrity(t *testing.T) {
+// sound returns the first damage that Scan and Check find, as ErrCorrupt.
+func sound(t *testing.T, s *sqlitestore.Store) error {
+	t.Helper()
+	for step, err := range s.Scan(t.Context(), "", "") {
+		if err != nil {
+			return err
+		}
+		damage := step.Damage
+		if step.ID != "" {
+			found, err := s.Check(t.Context(), step.ID, nil)
+			if err != nil {
+				return err
+			}
+			damage = append(damage, found...)
+		}
+		for _, d := range damage {
+			return &annals.Error{Op: "check", ID: d.ID, Kind: annals.ErrCorrupt, Err: d}
+		}
+	}
+	return nil
+}
+
+// Check compares the checksums of all rows, and finds rows that cannot be decoded.
+func TestCheckOfChecksums(t *testing.T) {
 	t.Parallel()
 	o := posts(nil)
 	o.Checksums = true
@@ -209,19 +231,18 @@ func TestCheckIntegrity(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.CheckIntegrity(t.Context()); err != nil {
+	if err := sound(t, s); err != nil {
 		t.Fatal(err)
 	}
 	db := raw(t, sqlitestore.Path(s))
 	for table, column := range map[string]string{"event_journal": "event_payload", "snapshot": "snapshot", "durable_state": "state_payload", "posts": "state_payload"} {
 		mustExec(t, db, `UPDATE `+table+` SET `+column+` = CAST(x'ff' || `+column+` AS BLOB)`)
-		err := s.CheckIntegrity(t.Context())
-		e := (*annals.Error)(nil)
-		if !errors.Is(err, annals.ErrCorrupt) || !errors.As(err, &e) || e.Op != "check integrity" || e.ID == "" {
+		err := sound(t, s)
+		if e := (*annals.Error)(nil); !errors.Is(err, annals.ErrCorrupt) || !errors.As(err, &e) || e.ID == "" {
 			t.Errorf("%s: %v, want ErrCorrupt with the id", table, err)
 		}
 		mustExec(t, db, `UPDATE `+table+` SET `+column+` = CAST(substr(`+column+`, 2) AS BLOB)`)
-		if err := s.CheckIntegrity(t.Context()); err != nil {
+		if err := sound(t, s); err != nil {
 			t.Errorf("%s is as before: %v", table, err)
 		}
 	}
@@ -229,5 +250,5 @@ func TestCheckIntegrity(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, s.CheckIntegrity(t.Context()), annals.ErrClosed)
+	wantKind(t, sound(t, s), annals.ErrClosed)
 }

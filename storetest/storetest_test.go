@@ -249,5 +249,3 @@ func TestIDsAreUnique(t *testing.T) {
 		seen[tc.id] = true
 	}
 }
-
-func BenchmarkMemstore(b *testing.B) { Bench(b, Config{Open: openMem}) }
