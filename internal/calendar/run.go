@@ -28,8 +28,9 @@ const (
 //
 // fire gets up to 1,024 timers, those that are due first come first as far as they are read together. When it returns an error or panics, it gets the same timers again, at intervals of
 // up to half a second, and all others wait. A timer is handed over again when the process stops before it has noted that, or at the same time
-// in two processes, when one was suspended. fire is not called concurrently by one Run. Its context ends with ctx, and when another process may take
-// over.
+// in two processes, when one was suspended or has lost its lease. fire is not called concurrently by one Run. Its context ends with ctx only: a
+// process that has lost its lease completes what it has begun. Otherwise a batch that takes longer than a lease lasts on a slow store would be
+// begun again for ever.
 //
 // Errors of the store are logged, the 1st, 2nd, 4th, 8th … of many, and tried again. Run ends with ErrClosed and ErrUnsupported of the store.
 func (c *Calendar) Run(ctx context.Context, fire func(ctx context.Context, ts []Timer) error) error {
@@ -37,8 +38,8 @@ func (c *Calendar) Run(ctx context.Context, fire func(ctx context.Context, ts []
 		return &annals.Error{Op: "run calendar " + quote.Text(c.name), Kind: annals.ErrInvalid, Err: errors.New("the function is missing")}
 	}
 	o := lease.Options{Lease: c.o.Lease, Logger: c.o.Logger}
-	return lease.Run(ctx, c.store, "annals.calendar/"+c.name, o, func(ctx context.Context, _ annals.SeqNr) error {
-		return (&runner{c: c, fire: fire, read: -1}).run(ctx)
+	return lease.Run(ctx, c.store, "annals.calendar/"+c.name, o, func(held context.Context, _ annals.SeqNr) error {
+		return (&runner{c: c, fire: fire, held: held, read: -1}).run(ctx)
 	})
 }
 
@@ -46,7 +47,9 @@ func (c *Calendar) Run(ctx context.Context, fire func(ctx context.Context, ts []
 type runner struct {
 	c    *Calendar
 	fire func(ctx context.Context, ts []Timer) error
-	read int64 // the Pass whose Taking it has read
+	held context.Context // ends when another process may take over
+	read int64           // the Pass whose Taking it has read
+	done bool            // it has handed over a batch, or tried to
 
 	due, later []Timer // have been read and not handed over, or not put into other slots
 	cuts       []cut
@@ -63,7 +66,7 @@ func (r *runner) run(ctx context.Context) error {
 	for failures := 0; ; {
 		err := r.look(ctx)
 		switch {
-		case ctx.Err() != nil:
+		case r.held.Err() != nil:
 			return nil
 		case errors.Is(err, annals.ErrClosed) || errors.Is(err, annals.ErrUnsupported):
 			return err
@@ -80,7 +83,7 @@ func (r *runner) run(ctx context.Context) error {
 		select {
 		case <-next.C:
 		case <-r.c.added:
-		case <-ctx.Done():
+		case <-r.held.Done():
 		}
 		next.Stop()
 	}
@@ -121,8 +124,8 @@ func (r *runner) look(ctx context.Context) error {
 	var faults []error // of chunks that cannot be read, which do not hold up the others
 	for some := range slices.Chunk(chunks, together) {
 		faults = append(faults, r.chunks(ctx, some))
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if r.over(ctx) {
+			return r.held.Err()
 		}
 	}
 	if err := errors.Join(append(faults, r.flush(ctx))...); err != nil {
@@ -155,10 +158,17 @@ func (r *runner) chunks(ctx context.Context, some []cut) error {
 		}
 		some[i].end = k.end()
 		if r.cuts = append(r.cuts, some[i]); len(r.due)+len(r.later) >= batch {
-			err = errors.Join(err, r.flush(ctx))
+			if err = errors.Join(err, r.flush(ctx)); r.over(ctx) {
+				break
+			}
 		}
 	}
 	return err
+}
+
+// over reports whether another process may take over, and r leaves the rest to it. Each runner hands over a batch before, so that all of them get on.
+func (r *runner) over(ctx context.Context) bool {
+	return ctx.Err() != nil || r.done && r.held.Err() != nil
 }
 
 // each calls do for all of some at the same time, and returns the errors joined.
@@ -174,6 +184,7 @@ func each[T any](some []T, do func(i int, x *T) error) error {
 
 // flush hands over the timers that were read, or puts them into other slots, and then removes them from where they were read.
 func (r *runner) flush(ctx context.Context) error {
+	r.done = r.done || len(r.cuts) > 0
 	defer func() { r.due, r.later, r.cuts = r.due[:0], r.later[:0], r.cuts[:0] }() // what fails is read again by the next look
 	slices.SortStableFunc(r.due, func(a, b Timer) int { return a.Due.Compare(b.Due) })
 	for ts := range slices.Chunk(r.due, batch) {
@@ -193,7 +204,7 @@ func (r *runner) flush(ctx context.Context) error {
 	return err
 }
 
-// hand hands over timers until fire returns nil.
+// hand hands over timers until fire returns nil, or has failed and another process may take over.
 func (r *runner) hand(ctx context.Context, ts []Timer) error {
 	for try := 1; ; try++ {
 		err := panics.Contain("fire timers of calendar "+quote.Text(r.c.name), "", func() error { return r.fire(ctx, slices.Clone(ts)) })
@@ -201,7 +212,7 @@ func (r *runner) hand(ctx context.Context, ts []Timer) error {
 			return nil
 		}
 		r.log(ctx, "annals: timers are not handled", try, err)
-		if backoff.Wait(ctx, try) != nil {
+		if backoff.Wait(r.held, try) != nil {
 			return err
 		}
 	}
