@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,5 +157,36 @@ func TestExemplars(t *testing.T) {
 		if found == 0 {
 			t.Errorf("%s has no exemplars", name)
 		}
+	}
+}
+
+// Types of entities come from outside. Of those that were first, also when they were used by many at once, the metrics have the names; of too many, they do not.
+func TestTypesOfEntities(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t)
+	call := func(i int) {
+		c := annals.Call{Op: "load", Store: "entity", ID: annals.NewPersistenceID(fmt.Sprint("Type", i), "a")}
+		w.telemetry.End(t.Context(), c, annals.Result{Duration: time.Millisecond})
+	}
+	const most = 1000
+	for i := range most {
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for range 8 {
+			all.Go(func() { <-begin; call(i) })
+		}
+		close(begin)
+		all.Wait()
+	}
+	for i := range 2 * most {
+		call(i)
+	}
+	counts := map[string]uint64{}
+	for _, p := range w.collect()["annals.host.operation.duration"].Data.(metricdata.Histogram[float64]).DataPoints {
+		of, _ := p.Attributes.Value("annals.entity.type")
+		counts[of.AsString()] = p.Count
+	}
+	if len(counts) != most+1 || counts["_OTHER"] != most || counts["Type999"] != 9 {
+		t.Errorf("%d types, %d calls of others", len(counts), counts["_OTHER"])
 	}
 }

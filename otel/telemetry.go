@@ -50,7 +50,8 @@ type Telemetry struct {
 	meter  metric.Meter
 	instruments
 	known   sync.Map                 // *kind by kindKey
-	kinds   [3]atomic.Int64          // by part
+	adding  sync.Mutex               // to known
+	kinds   [3]int                   // in known, by part
 	recent  [32]atomic.Pointer[kind] // some of known, which are found without a hash
 	failure sync.Once
 }
@@ -178,9 +179,15 @@ func (t *Telemetry) kind(c *annals.Call) *kind {
 		return k.(*kind)
 	}
 	k := newKind(key)
+	t.adding.Lock()
+	defer t.adding.Unlock()
+	known, ok := t.known.Load(key)
 	switch {
-	case t.kinds[k.part].Add(1) <= mostKinds:
+	case ok:
+		return known.(*kind)
+	case t.kinds[k.part] < mostKinds:
 		t.known.Store(key, k)
+		t.kinds[k.part]++
 	case k.part == ofHost:
 		k.set = attribute.NewSet(append(k.set.ToSlice(), attrEntityType.String("_OTHER"))...)
 		k.measure = measuresOf(k.set)
