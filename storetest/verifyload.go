@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
@@ -25,12 +24,17 @@ func soundUnderLoad(h *harness) {
 	var wg sync.WaitGroup
 	var rounds atomic.Int64
 	ids := make([]annals.PersistenceID, loadWriters)
+	loads := map[string]*load{}
 	for w := range ids {
 		ids[w] = h.id()
+		l := &load{harness: h, id: ids[w]}
+		loads[l.id.EntityID()] = l
 		wg.Go(func() {
-			l := load{harness: h, id: ids[w]}
 			for round := 0; ctx.Err() == nil; round++ {
-				if err := l.round(ctx, round); err != nil && ctx.Err() == nil && !errors.Is(err, annals.ErrConflict) {
+				l.rounds.Lock()
+				err := l.round(ctx, round)
+				l.rounds.Unlock()
+				if err != nil && ctx.Err() == nil && !errors.Is(err, annals.ErrConflict) {
 					h.Errorf("write to %q while the store is verified: got error %v, want none", l.id, err)
 					return
 				}
@@ -41,11 +45,11 @@ func soundUnderLoad(h *harness) {
 	defer wg.Wait()
 	defer cancel()
 	for run := 0; run < h.volume(5, 2) || rounds.Load() < loadWriters*loadRounds && !h.Failed(); run++ {
-		o := verify.Options{Settle: time.Second} // longer than a delete takes
+		o := verify.Options{Settle: 1} // settling waits for what it needs
 		if run%2 == 1 {
 			o.IDs = ids
 		}
-		for step, err := range verify.Store(ctx, h.store, o) {
+		for step, err := range verify.Store(ctx, settling{h.store, loads, map[annals.PersistenceID]bool{}}, o) {
 			if err != nil {
 				h.Fatalf("verify while others write: got error %v, want none", err)
 			}
@@ -56,11 +60,38 @@ func soundUnderLoad(h *harness) {
 	}
 }
 
+// settling is a store of one run. A second look waits until the writes that the first one saw have ended, and no delete begins during it.
+type settling struct {
+	annals.Store
+	loads  map[string]*load
+	looked map[annals.PersistenceID]bool // and something was found
+}
+
+func (s settling) Unwrap() annals.Store { return s.Store }
+
+func (s settling) Check(ctx context.Context, id annals.PersistenceID, see func(ability.Stored)) ([]*ability.Damage, error) {
+	checker, err := ability.Of[ability.Checker](s.Store)
+	if err != nil {
+		return nil, err
+	}
+	if l := s.loads[id.EntityID()]; l != nil && s.looked[id] {
+		l.rounds.Lock()
+		l.deletes.Lock()
+		l.rounds.Unlock()
+		defer l.deletes.Unlock()
+	}
+	found, err := checker.Check(ctx, id, see)
+	s.looked[id] = s.looked[id] || len(found) > 0
+	return found, err
+}
+
 // load is what one writer does.
 type load struct {
 	*harness
-	id   annals.PersistenceID
-	last annals.SeqNr
+	id      annals.PersistenceID
+	last    annals.SeqNr
+	rounds  sync.Mutex // held in each round
+	deletes sync.Mutex // held while events are deleted, within rounds
 }
 
 func (l *load) round(ctx context.Context, round int) (err error) {
@@ -100,8 +131,12 @@ func (l *load) round(ctx context.Context, round int) (err error) {
 		}
 		return l.store.Snapshots().Save(ctx, snapshotOf(l.id, l.last))
 	case 5:
+		l.deletes.Lock()
+		defer l.deletes.Unlock()
 		return l.delete(ctx, l.last-1, true)
 	case 9:
+		l.deletes.Lock()
+		defer l.deletes.Unlock()
 		f, err := ability.Of[ability.Forgetter](l.store)
 		if err != nil {
 			return nil
