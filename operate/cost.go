@@ -51,8 +51,11 @@ func (v *costView) print(w io.Writer) {
 		fmt.Fprint(t, "  for 1000\n")
 		for _, c := range v.Costs {
 			fmt.Fprintf(t, "%s\t%s\t", rounded(c.WriteUnits), rounded(c.ReadUnits))
-			if v.priced {
+			switch {
+			case v.priced && c.Price > 0:
 				fmt.Fprintf(t, "%s\t", rounded(c.Price))
+			case v.priced:
+				fmt.Fprint(t, "?\t")
 			}
 			fmt.Fprintf(t, "  %s, as %d take\n", whats[c.Operation], c.Count)
 		}
@@ -78,8 +81,11 @@ func (v *costView) print(w io.Writer) {
 // whats are the operations in words.
 var whats = map[string]string{"append": "events that are appended", "replay": "events that are replayed", "recover": "recoveries of an entity", "follow": "events that a projection reads"}
 
-// prices are those of the flags.
+// prices are those of the flags; 0: it is not known.
 type prices struct{ write, read, storage float64 }
+
+// mostPrice is the highest price: JSON has no infinite numbers.
+const mostPrice = 1e12
 
 func (o *options) costCommand() *cobra.Command {
 	c := &cobra.Command{Use: "cost [ID…]", Short: "Tell what events cost, in units and bytes",
@@ -95,8 +101,8 @@ func (o *options) costCommand() *cobra.Command {
 	f.Float64Var(&p.read, "read-price", 0, "of a million read units")
 	f.Float64Var(&p.storage, "storage-price", 0, "of a GB in a month")
 	return o.command(c, func(k *call) error {
-		if *limit < 0 || !(min(p.write, p.read, p.storage) >= 0) {
-			return usage("--limit and prices are 0 or more")
+		if *limit < 0 || !(min(p.write, p.read, p.storage) >= 0 && max(p.write, p.read, p.storage) <= mostPrice) {
+			return usage("--limit is 0 or more, and prices are 0 to %.0e", mostPrice)
 		}
 		r.part = *limit > 0
 		if _, err := r.begins(k.args); err != nil {
@@ -106,7 +112,7 @@ func (o *options) costCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n := costing{call: k, prices: p, view: &costView{Costs: []operation{}, priced: p != prices{}}}
+		n := costing{call: k, prices: p, view: &costView{Costs: []operation{}, priced: p.write+p.read > 0}}
 		err = errors.Join(n.stored(s), n.costs(s, r, *limit))
 		if len(n.view.Costs) > 0 || n.view.Stored != nil {
 			k.view = n.view

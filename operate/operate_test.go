@@ -172,6 +172,8 @@ func TestExitStatus(t *testing.T) {
 		{4, "unsupported", []string{"cost"}},
 		{3, "usage", []string{"cost", "--limit", "-1"}},
 		{3, "usage", []string{"cost", "--read-price", "NaN"}},
+		{3, "usage", []string{"cost", "--read-price", "Inf"}},
+		{3, "usage", []string{"cost", "--write-price", "1e300"}},
 		{3, "usage", []string{"cost", "--rate", "-1"}},
 		{3, "usage", []string{"cost", "--type", "Meter", "Meter|a"}},
 		{0, "next", []string{"top"}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -334,6 +335,10 @@ func TestWriteUnits(t *testing.T) {
 					}
 					return nil
 				})
+			}
+			// What has no price is not free.
+			if o := run(t, config(s), append([]string{"cost", "--read-price", "0.125"}, ids...)...); strings.Count(o.text, "?") != 1 || !regexp.MustCompile(`\?\s+events that are appended`).MatchString(o.text) {
+				t.Errorf("%+v", o)
 			}
 			if p.Entities != len(ids) || p.Events != events || !p.Complete || len(p.Costs) != 1+len(reads) || p.Stored == nil {
 				t.Errorf("cost says %+v", p)

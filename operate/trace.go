@@ -160,6 +160,7 @@ type tracing struct {
 	projections []string
 
 	nodes   map[string]*traceNode // by the name of what can cause something
+	found   []*traceNode          // the events and states in the tree
 	waiting []pending             // the newest events that have a cause, which is not in the tree
 	step    *traceNode            // the newest, whose events may follow
 }
@@ -278,6 +279,7 @@ func (t *tracing) add(e annals.Event, what string, step *process.StoredStep, par
 	if parent == nil && !t.hide {
 		n.Causation = causation
 	}
+	t.found = append(t.found, n)
 	t.put(n, parent, nameOf(e.ID, e.SeqNr))
 	if e.WriteID != (annals.WriteID{}) && t.nodes[e.WriteID.String()] == nil {
 		t.nodes[e.WriteID.String()] = n

@@ -39,9 +39,9 @@ func (t *tracing) handledBy(name string) error {
 	}
 	followed := map[annals.PersistenceID][]*traceNode{}
 	var ids []annals.PersistenceID
-	for _, n := range t.nodes {
+	for _, n := range t.found {
 		e := n.Event
-		if e == nil || n.handling(name) != nil || s.States != (n.What == "state") || s.Type != "" && s.Type != e.ID.Type() || s.Tag != "" && !slices.Contains(e.Tags, s.Tag) {
+		if s.States != (n.What == "state") || s.Type != "" && s.Type != e.ID.Type() || s.Tag != "" && !slices.Contains(e.Tags, s.Tag) {
 			continue
 		}
 		if followed[e.ID] == nil {
@@ -49,6 +49,9 @@ func (t *tracing) handledBy(name string) error {
 		}
 		followed[e.ID] = append(followed[e.ID], n)
 		n.HandledBy = append(n.HandledBy, handling{name, "not yet"})
+	}
+	if len(ids) == 0 {
+		return nil
 	}
 	for some := range slices.Chunk(ids, pageSize) {
 		offsets, err := t.store.Offsets().Handled(t.ctx, name, some...)

@@ -110,6 +110,34 @@ Limit|a  state 1  TIME  total {"sum":7}
 	}
 }
 
+// An event of which there is a state with the same id and number is handled, too.
+func TestTraceHandledByBesideState(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "added", Data: []byte(`{"n":1}`)}
+	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "Meter|a", Events: []annals.NewEvent{{Payload: p}, {Payload: p}}, WriteID: annals.NewWriteID()}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range annals.SeqNr(2) {
+		if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: "Meter|a", After: n, Payload: p, WriteID: annals.NewWriteID()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := projection.AtLeastOnce("all", projection.Source[added]{Store: s, Type: "Meter", Codec: meter.Events}, s,
+		func(context.Context, projection.Envelope[added]) error { return nil }, projection.Options{Ranges: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = r.CatchUp(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config(s)
+	c.Trace, c.Projections = func(annals.Event) (string, string) { return "request", "" }, []string{"all"}
+	if got := traced(t, c, "request"); strings.Count(got, "handled by: all (yes)\n") != 2 || !strings.Contains(got, "state 2") {
+		t.Error(got)
+	}
+}
+
 // The tree of a request goes through a process: its steps, commands and timers, and the events of the entities that got the commands, which have the ids of
 // the commands in their payloads.
 func TestTraceProcess(t *testing.T) {

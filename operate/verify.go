@@ -103,7 +103,7 @@ func (o *options) verifyCommand() *cobra.Command {
 			if v.options.Sources[of], err = k.source(address); err != nil {
 				return err
 			}
-			v.keep("--source", text)
+			v.keep("--source", k.redacted(text)) // a URL may have a password
 		}
 		k.view = v.view
 		return v.run(s)

@@ -121,6 +121,26 @@ func TestVerifyGoesOn(t *testing.T) {
 	})
 }
 
+// The command that goes on has no password.
+func TestVerifyGoesOnWithoutPassword(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		metered(t, s, "a", 1)
+		metered(t, s, "b", 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		for _, flag := range []string{"--json", "--hide-payloads"} {
+			o := runWith(ctx, config(s), "--store", "mem:", flag, "verify", "--rate", "1", "--source", "totals=mem://ann:hunter2@host/x")
+			if o.status != 2 || strings.Contains(o.text+o.errors, "hunter2") || !strings.Contains(o.text, "--source 'totals=") {
+				t.Errorf("%+v", o)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second/2)
+			defer cancel()
+		}
+	})
+}
+
 // Forgetting takes two runs, and a dry run of each changes nothing.
 func TestForgetInTwoRuns(t *testing.T) {
 	t.Parallel()

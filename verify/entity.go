@@ -129,7 +129,7 @@ func (r *run) kept(id annals.PersistenceID) ([]Finding, error) {
 // there reports whether there is a record: also one that cannot be read, which is found with it.
 func (r *run) there(kind, name string) (bool, error) {
 	_, there, err := r.store.States().Get(r.ctx, annals.NewPersistenceID(kind, name))
-	if errors.Is(err, annals.ErrCorrupt) {
+	if unreadable(err) {
 		return true, nil
 	}
 	return there, err
@@ -178,7 +178,7 @@ func (r *run) projection(name string) (found []Finding, err error) {
 		source, where = s, "in the store of its events"
 	}
 	positions, err := r.store.Offsets().Load(r.ctx, name, annals.SliceRange{})
-	if errors.Is(err, annals.ErrCorrupt) {
+	if unreadable(err) {
 		return []Finding{{&ability.Damage{Code: Position, Err: err}, name}}, nil
 	}
 	for _, p := range positions {
@@ -188,7 +188,7 @@ func (r *run) projection(name string) (found []Finding, err error) {
 			}
 			number, at, err := newest(r.ctx, source, o.ID)
 			switch {
-			case errors.Is(err, annals.ErrCorrupt), errors.Is(err, annals.ErrTruncated):
+			case unreadable(err), errors.Is(err, annals.ErrTruncated):
 			case err != nil:
 				return found, err
 			case 0 < number && number < o.SeqNr && !at.IsZero() && !at.After(o.Time):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -125,4 +126,50 @@ func TestPositionsOfOtherStores(t *testing.T) {
 	verifytest.Want(t, positions, o)
 	save(5)
 	verifytest.Want(t, positions, o, "position T|a 4 5 p")
+}
+
+// later is a store in which a later version has written the events of T|new and the records of projections.
+type later struct{ *memstore.Store }
+
+type (
+	laterJournal struct{ annals.Journal }
+	laterStates  struct{ annals.StateStore }
+)
+
+func (s later) Journal() annals.Journal   { return laterJournal{s.Store.Journal()} }
+func (s later) States() annals.StateStore { return laterStates{s.Store.States()} }
+
+func (j laterJournal) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+	if id == "T|new" {
+		return func(yield func(annals.Event, error) bool) {
+			yield(annals.Event{}, &annals.Error{Op: "replay", ID: id, Kind: annals.ErrUnsupported})
+		}
+	}
+	return j.Journal.Replay(ctx, id, from, to)
+}
+
+func (s laterStates) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
+	if id.Type() == "annals.projection" {
+		return annals.State{}, false, &annals.Error{Op: "get", ID: id, Kind: annals.ErrUnsupported}
+	}
+	return s.StateStore.Get(ctx, id)
+}
+
+// What a later version has written does not end a run.
+func TestRowsOfLaterVersions(t *testing.T) {
+	t.Parallel()
+	s := later{memstore.New()}
+	r, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|new", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 31}}}})
+	if err == nil {
+		_, err = s.States().Put(t.Context(), annals.StateWrite{ID: "annals.parked|7/p", Payload: annals.Payload{SerializerID: 31, Data: []byte("{}")}})
+	}
+	if err == nil {
+		err = s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{{Time: r.Time, ID: "T|new", SeqNr: 2}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, since := range []time.Time{{}, r.Time.Add(time.Hour)} {
+		verifytest.Want(t, s, verify.Options{Running: []string{"p"}, Since: since})
+	}
 }

@@ -238,12 +238,17 @@ func (r *run) unchanged(id annals.PersistenceID) (bool, error) {
 	}
 	number, at, err := newest(r.ctx, r.store, id)
 	switch {
-	case errors.Is(err, annals.ErrCorrupt), errors.Is(err, annals.ErrTruncated):
+	case unreadable(err), errors.Is(err, annals.ErrTruncated):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
 	return number > 0 && !at.IsZero() && at.Before(r.Since), nil
+}
+
+// unreadable reports whether err says that a row is damaged, or that a later version wrote it: a check finds that.
+func unreadable(err error) bool {
+	return errors.Is(err, annals.ErrCorrupt) || errors.Is(err, annals.ErrUnsupported)
 }
 
 // newest returns the highest number and the latest time of the last event and the state of id. The time is zero where the last event is deleted and there is
