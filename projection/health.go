@@ -139,14 +139,16 @@ func (h *Health) judge(ctx context.Context, r record, s *Status) (failing []Prob
 		}
 	}
 	h.free = free
+	lags := map[annals.SliceRange]lag{}
 	for _, x := range s.Ranges {
 		if x.LagTime <= h.o.MaxLag {
-			delete(h.lags, x.Slices)
 			continue
 		}
-		if shortest, before := h.lags[x.Slices]; !before || x.LagTime < shortest.time {
-			h.lags[x.Slices] = lag{x.LagTime, now}
-		} else if now.Sub(shortest.at) >= h.o.Patience {
+		shortest, before := h.lags[x.Slices]
+		if !before || x.LagTime < shortest.time {
+			shortest = lag{x.LagTime, now}
+		}
+		if lags[x.Slices] = shortest; now.Sub(shortest.at) >= h.o.Patience {
 			text := fmt.Sprintf("slices %s are behind by %v, and do not catch up", x.Slices, x.LagTime.Round(time.Second))
 			if s.Paused {
 				text += ": the projection is paused"
@@ -154,6 +156,7 @@ func (h *Health) judge(ctx context.Context, r record, s *Status) (failing []Prob
 			failing = append(failing, Problem{"lags", x.Slices, text, true})
 		}
 	}
+	h.lags = lags
 	h.say(ctx, failing)
 	return failing
 }

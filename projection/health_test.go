@@ -218,6 +218,34 @@ func TestHealthOfLag(t *testing.T) {
 	})
 }
 
+// The lag time of a range that is there again, after the projection had other ranges, is not compared with what it was before.
+func TestHealthForgetsRanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		add(t, s, 1, 8, 1)
+		time.Sleep(2 * time.Minute)
+		run := func(ranges int) (end func()) {
+			r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(ctx context.Context, _ envelope) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}, Options{Logger: silent, Ranges: ranges}))
+			stop := begin(t, r)
+			time.Sleep(5 * time.Second)
+			return func() { _ = stop() }
+		}
+		health := checked{t, NewHealth(NewControl(s, "p"), s, HealthOptions{Logger: silent})}
+		run(4)()
+		health.after(0)
+		run(2)()
+		health.after(0)
+		time.Sleep(time.Minute)
+		end := run(4)
+		defer end()
+		health.after(0)
+	})
+}
+
 // A store that cannot be read is no finding about the projection.
 func TestHealthWithoutAStore(t *testing.T) {
 	t.Parallel()
