@@ -13,7 +13,7 @@ import (
 	"github.com/annals-go/annals/internal/servers/dynamo"
 )
 
-// ofGroup returns n ids of the slices 64 to 127.
+// idsIn returns n ids of the slices r.
 func idsIn(r annals.SliceRange, n int) (ids []annals.PersistenceID) {
 	for i := 0; len(ids) < n; i++ {
 		if id := annals.NewPersistenceID("Thing", fmt.Sprint(i)); r.Contains(id.Slice()) {
@@ -81,18 +81,19 @@ func TestManyRangesJoined(t *testing.T) {
 	ctx := t.Context()
 	s, _ := behindProxy(t, dynamostore.Options{})
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	ranges := annals.SliceRanges(128)
-	for i, r := range ranges {
-		if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Slices: r, Epoch: 1, Through: annals.Offset{Time: at.Add(time.Duration(i) * time.Second)}}); err != nil {
+	for name, ranges := range map[string][]annals.SliceRange{"near": annals.SliceRanges(96), "far apart": annals.SpreadRanges(96)} {
+		for i, r := range ranges {
+			if err := s.Offsets().Save(ctx, annals.Progress{Projection: name, Slices: r, Epoch: 1, Through: annals.Offset{Time: at.Add(time.Duration(i) * time.Second)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Offsets().Save(ctx, annals.Progress{Projection: name, Epoch: 2, Through: annals.Offset{Time: at.Add(48 * time.Second)}}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Epoch: 2, Through: annals.Offset{Time: at.Add(64 * time.Second)}}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.Offsets().Load(ctx, "p", annals.SliceRange{})
-	if err != nil || len(got) != 64 || got[0].Slices != (annals.SliceRange{From: 0, To: ranges[64].To}) || got[63].Epoch != 2 || !got[63].Through.Time.Equal(at.Add(127*time.Second)) {
-		t.Errorf("%d positions, %v: %+v", len(got), err, got)
+		got, err := s.Offsets().Load(ctx, name, annals.SliceRange{})
+		if err != nil || len(got) != 48 || got[0].Slices != (annals.SliceRange{From: ranges[0].From, To: ranges[48].To}) || got[47].Epoch != 2 || !got[47].Through.Time.Equal(at.Add(95*time.Second)) {
+			t.Errorf("%s: %d positions, %v: %+v", name, len(got), err, got)
+		}
 	}
 }
 

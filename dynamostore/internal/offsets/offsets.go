@@ -153,12 +153,12 @@ func (o Store) changes(ctx context.Context, projection string, r annals.SliceRan
 }
 
 // replace returns the writes that replace stored by items of changed with these bounds.
-func (o Store) replace(projection string, stored []portion, cut int64, save []byte, changed position.Projection, bounds []int) []plan.Op {
+func (o Store) replace(projection string, stored []portion, cut portion, save []byte, changed position.Projection, bounds []int) []plan.Op {
 	revisions := map[int]int64{}
 	for _, p := range stored {
 		revisions[p.from] = p.revision
 	}
-	ops := []plan.Op{o.put(projection, portion{from: cutNumber, revision: cut}, save)}
+	ops := []plan.Op{o.put(projection, cut, save)}
 	for i, from := range bounds[:len(bounds)-1] {
 		to := bounds[i+1]
 		ops = append(ops, o.put(projection, portion{from: from, to: to, revision: revisions[from], Projection: changed.Within(annals.SliceRange{From: from, To: to})}, save))
@@ -187,8 +187,8 @@ func (o Store) put(projection string, p portion, save []byte) plan.Op {
 	return op
 }
 
-// portions reads the items that overlap r, in order. cut is the revision of the item cut, nil when an item has exactly the slices of r.
-func (o Store) portions(ctx context.Context, projection string, r annals.SliceRange) (portions []portion, cut *int64, err error) {
+// portions reads the items that overlap r, in order. cut is the item cut for r, nil when an item has exactly the slices of r.
+func (o Store) portions(ctx context.Context, projection string, r annals.SliceRange) (portions []portion, cut *portion, err error) {
 	if err := o.fitsKey(projection); err != nil {
 		return nil, nil, err
 	}
@@ -207,7 +207,7 @@ func (o Store) portions(ctx context.Context, projection string, r annals.SliceRa
 			}
 		}
 	}
-	all, revision, err := o.partition(ctx, projection)
+	all, cuts, err := o.partition(ctx, projection)
 	from, to := position.Overlap(r)
 	for _, p := range all {
 		if p.from < to && p.to > from {
@@ -217,32 +217,38 @@ func (o Store) portions(ctx context.Context, projection string, r annals.SliceRa
 	if from, to = joined(portions).Ranges.Bounds(r); len(portions) == 1 && portions[0].from == from && portions[0].to == to {
 		return portions, nil, err
 	}
-	return portions, &revision, err
+	cut = &portion{from: (from/annals.SliceCount + 1) * annals.SliceCount}
+	for _, c := range cuts {
+		if c.from == cut.from {
+			cut.revision = c.revision
+		}
+	}
+	return portions, cut, err
 }
 
-// partition reads all items of a projection, in order, and the revision of the item cut.
-func (o Store) partition(ctx context.Context, projection string) (portions []portion, cut int64, err error) {
+// partition reads all items of a projection, in order, and apart from them the items cut.
+func (o Store) partition(ctx context.Context, projection string) (portions, cuts []portion, err error) {
 	if err := o.fitsKey(projection); err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	end := 0
 	for it, err := range o.Executor.Query(ctx, plan.Query{Table: o.Table, Hash: partitionKey(projection)}) {
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
 		p, err := o.portionOf(it)
 		switch {
 		case err != nil:
-			return nil, 0, err
-		case p.from == cutNumber:
-			cut = p.revision
+			return nil, nil, err
+		case p.to == 0:
+			cuts = append(cuts, p)
 			continue
 		case p.from < end:
-			return nil, 0, corrupt(fmt.Errorf("two items have slice %d", p.from))
+			return nil, nil, corrupt(fmt.Errorf("two items have slice %d", p.from))
 		}
 		portions, end = append(portions, p), p.to
 	}
-	return portions, cut, nil
+	return portions, cuts, nil
 }
 
 // partitionKey contains U+0000, which no id of an entity does.

@@ -43,12 +43,10 @@ const mostBytes = 64 << 20
 // maxPlain is the most bytes of offsets that are not compressed. Less than a write unit need not be.
 const maxPlain = 900
 
-// cutNumber is the number of the item cut in place of a slice: the one after the last.
-const cutNumber = position.End
-
-// portion is an item of a projection: what is known of the slices from ≤ s < to. The item cut has nothing but its number.
+// portion is an item of a projection: what is known of the slices from ≤ s < to. The item cut has nothing but the number after those of
+// all slices in place of from: annals.SliceCount where the ranges are of annals.SliceRanges, position.End where they are of annals.SpreadRanges.
 type portion struct {
-	from, to int
+	from, to int   // to is 0 in the item cut
 	revision int64 // 0 when there is no item yet
 	position.Projection
 }
@@ -56,7 +54,7 @@ type portion struct {
 // item returns the item of the next revision of p, without its key.
 func (p portion) item() plan.Item {
 	it := plan.Item{attrFormat: plan.N(format), attrRevision: plan.N(p.revision + 1)}
-	if p.from == cutNumber {
+	if p.to == 0 {
 		return it
 	}
 	list := make([]types.AttributeValue, len(p.Ranges))
@@ -87,8 +85,9 @@ func (o Store) portionOf(it plan.Item) (portion, error) {
 	if err := d.Readable(attrFormat, mostFormat, "the progress of a projection"); err != nil {
 		return portion{}, err
 	}
-	p := portion{from: int(d.Required(o.Range, 0, cutNumber)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
-	if p.from < cutNumber && d.Fault == nil {
+	p := portion{from: int(d.Required(o.Range, 0, position.End)), revision: d.Required(attrRevision, 1, math.MaxInt64-1)}
+	cut := p.from > 0 && p.from%annals.SliceCount == 0 && it[attrTo] == nil && it[attrRanges] == nil
+	if !cut && d.Fault == nil {
 		p.to = int(d.Required(attrTo, int64(p.from)+1, position.End))
 		p.Ranges = d.ranges(p.from, p.to)
 		p.Entities = d.offsets(annals.SliceRange{From: p.from, To: p.to}, o.MaxHash)
