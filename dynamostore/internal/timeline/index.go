@@ -5,8 +5,6 @@
 package timeline
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -15,9 +13,8 @@ import (
 )
 
 const (
-	groups      = 16
-	groupSlices = annals.SliceCount / groups
-	maxHash     = 2048 // the most bytes in a hash key
+	groups  = 16
+	maxHash = 2048 // the most bytes in a hash key
 )
 
 // MaxIDBytes is the most bytes of an id: its type is in a hash key.
@@ -52,25 +49,36 @@ func EventsKey(id annals.PersistenceID) string { return eventsKey(id.Type(), gro
 // StateKey is EventsKey for the state.
 func StateKey(id annals.PersistenceID) string { return stateKey(id.Type(), group(id)) }
 
-func group(id annals.PersistenceID) int {
-	slice := id.Slice()
-	return slices.IndexFunc(annals.SpreadRanges(groups), func(r annals.SliceRange) bool { return r.Contains(slice) })
-}
+// groupOf is the group of each slice.
+var groupOf = func() (all [annals.SliceCount]uint8) {
+	for g, r := range annals.SpreadRanges(groups) {
+		for slice := range all {
+			if r.Contains(slice) {
+				all[slice] = uint8(g)
+			}
+		}
+	}
+	return all
+}()
+
+func group(id annals.PersistenceID) int { return int(groupOf[id.Slice()]) }
 
 // groupsOf returns the groups that have slices of r: all, where r is of annals.SliceRanges and has many slices.
 func groupsOf(r annals.SliceRange) (all []int) {
-	for g, part := range annals.SpreadRanges(groups) {
-		has := r.From < part.To && part.From < r.To
-		for slice := 0; r.From < annals.SliceCount && slice < annals.SliceCount && !has; slice++ {
-			has = r.Contains(slice) && part.Contains(slice)
-		}
-		if has {
+	var has [groups]bool
+	for slice, g := range groupOf {
+		has[g] = has[g] || r.Contains(slice)
+	}
+	for g := range has {
+		if has[g] {
 			all = append(all, g)
 		}
 	}
 	return all
 }
 
-func eventsKey(entityType string, group int) string { return fmt.Sprintf("%s#%02d", entityType, group) }
+func eventsKey(entityType string, group int) string {
+	return entityType + "#" + string([]byte{'0' + byte(group/10), '0' + byte(group%10)})
+}
 
 func stateKey(entityType string, group int) string { return eventsKey(entityType, group) + " state" }
