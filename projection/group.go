@@ -166,8 +166,8 @@ func (m *member) look(ctx context.Context) error {
 	self.Troubles = m.troubles()
 	watch := m.watch
 	dead := watch.Look(m.record.signs(), now)
-	if !joined && len(dead) == 0 && len(m.record.Runners) >= len(m.record.Ranges) {
-		// No range is left. Without an entry for this runner the record stays small; it joins when another one has left or is dead.
+	if !joined && len(dead) == 0 && m.record.able() >= len(m.record.Ranges) {
+		// No range is left. Without an entry for this runner the record stays small; it joins when another one has left, hangs or is dead.
 		m.watch = watch
 		m.apply(ctx)
 		return nil

@@ -171,6 +171,30 @@ func TestHealthOfHandlers(t *testing.T) {
 	}
 }
 
+// A runner without an entry in the record takes over from one whose handler does not return, also where each range has a runner.
+func TestSpareRunnerTakesOverWhatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, until := memstore.New(), make(chan struct{})
+		var calls atomic.Int64
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(context.Context, envelope) error {
+			if calls.Add(1) == 1 {
+				<-until
+			}
+			return nil
+		}, Options{Logger: silent, HandlerTimeout: 10 * time.Second, Ranges: 1}))
+		running(t, r)
+		running(t, r) // the spare one
+		time.Sleep(time.Minute)
+		add(t, s, 1, 1, 1)
+		time.Sleep(2 * time.Minute)
+		if n, lag := calls.Load(), status(t, r.Control(), s).Lag; n != 2 || lag != 0 {
+			t.Errorf("the handler was called %d times, and the lag is %d, want 2 and 0", n, lag)
+		}
+		close(until)
+	})
+}
+
 // A projection that catches up is healthy, however far behind it is. One that does not catch up is not, slow or paused.
 func TestHealthOfLag(t *testing.T) {
 	t.Parallel()

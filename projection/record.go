@@ -78,6 +78,16 @@ func (r record) hangs(id string, l lease) bool {
 	return slices.ContainsFunc(r.Runners[id].Troubles, func(t trouble) bool { return t.Hangs && t.From == l.From })
 }
 
+// able is how many runners hang in no range.
+func (r record) able() (n int) {
+	for _, x := range r.Runners {
+		if !slices.ContainsFunc(x.Troubles, func(t trouble) bool { return t.Hangs }) {
+			n++
+		}
+	}
+	return n
+}
+
 func (r runner) lease() time.Duration { return time.Duration(r.Lease) * time.Millisecond }
 
 // recordOf is the document with the record of projection.
