@@ -106,9 +106,10 @@ func waitedOf(projection string, slice int) document.Document[waited] {
 	}}
 }
 
-// loadPast reads the past of projection in r, nil when there is none.
+// loadPast reads the past of projection, with what waited in r, nil when there is none. It reads the positions of all slices, because their ranges may
+// be those of an old projection, which has other numbers for the slices.
 func loadPast(ctx context.Context, s annals.Store, projection string, r annals.SliceRange) (*past, error) {
-	positions, err := s.Offsets().Load(ctx, progress.PastName(projection), r)
+	positions, err := s.Offsets().Load(ctx, progress.PastName(projection), annals.SliceRange{})
 	if err != nil || !slices.ContainsFunc(positions, saved) {
 		return nil, err
 	}
@@ -203,16 +204,43 @@ func addPast(ctx context.Context, s annals.Store, projection string, q *past) er
 		if !saved(x) {
 			continue
 		}
-		step := annals.Progress{Projection: name, Slices: x.Slices, Through: x.Through}
-		if err := s.Offsets().Save(ctx, step); err != nil {
-			return err
-		}
-		step.Offsets = x.Offsets
-		if err := progress.SaveOffsets(ctx, s, step); err != nil {
-			return err
+		for _, r := range rangesLike(positions, x.Slices) {
+			step := annals.Progress{Projection: name, Slices: r, Through: x.Through}
+			if err := s.Offsets().Save(ctx, step); err != nil {
+				return err
+			}
+			for _, o := range x.Offsets {
+				if r.Contains(o.ID.Slice()) {
+					step.Offsets = append(step.Offsets, o)
+				}
+			}
+			if err := progress.SaveOffsets(ctx, s, step); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// rangesLike returns r. Where the ranges of positions, which are all, are saved and of the other kind (annals.SliceRanges or annals.SpreadRanges), it
+// returns the slices of r one by one as that kind numbers them.
+func rangesLike(positions []annals.Position, r annals.SliceRange) (all []annals.SliceRange) {
+	from, _ := r.Bounds()
+	stored, _ := positions[0].Slices.Bounds()
+	if !slices.ContainsFunc(positions, saved) || from/annals.SliceCount == stored/annals.SliceCount {
+		return []annals.SliceRange{r}
+	}
+	ones := annals.SliceRanges(annals.SliceCount)
+	if stored >= annals.SliceCount {
+		ones = annals.SpreadRanges(annals.SliceCount)
+	}
+	for slice := range annals.SliceCount {
+		if r.Contains(slice) {
+			i := slices.IndexFunc(ones, func(one annals.SliceRange) bool { return one.Contains(slice) })
+			all = append(all, ones[i])
+		}
+	}
+	return all
 }
 
 func bySlice(all waited) map[int]waited {

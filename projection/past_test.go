@@ -376,6 +376,50 @@ func TestRebuildingWhileTheOldOneGoesOn(t *testing.T) {
 	})
 }
 
+// The old projection has ranges of SliceRanges and the new one, as its store claims by now, of SpreadRanges, also when the new one has a past of its own.
+func TestRebuildingInRangesFarApart(t *testing.T) {
+	t.Parallel()
+	for _, ran := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			near, model, h := memstore.New(), memstore.New(), &rebuilt{}
+			project := func(name string, s annals.Store, handle func(envelope) error) *Runner {
+				return must(t)(AtLeastOnce(name, Source[int]{Store: s, Type: "T", Codec: numbers}, model, func(_ context.Context, e envelope) error { return handle(e) },
+					Options{Logger: silent, OnError: park}))
+			}
+			old := &rebuilt{}
+			first, next := project("p", near, old.handle), project("p2", spreading{near}, h.handle)
+			if ran { // one entity only, and a reset
+				add(t, near, 1, 1, 1)
+				catchUp(t, next)
+				if err := next.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+					t.Fatal(err)
+				}
+				h.take()
+			}
+			add(t, near, 2, 40, 1)
+			old.set("T|30/1")
+			catchUp(t, first)
+			add(t, near, 41, 50, 1) // the old projection does not run any more
+			if err := (Rebuild{Old: first.Control(), Next: next, SwitchOver: func(context.Context) error { return nil }}).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for i := 2; i <= 50; i++ {
+				text := fmt.Sprintf("T|%d/1", i)
+				if i <= 40 && i != 30 {
+					text = "+" + text
+				}
+				want = append(want, text)
+			}
+			if ran {
+				want = append(want, "+T|1/1")
+			}
+			slices.Sort(want)
+			equal(t, "in the new read model", h.take(), want)
+		})
+	}
+}
+
 // The names of the library are refused, and so is a name that is too long for the names which the library makes of it.
 func TestNamesOfProjections(t *testing.T) {
 	t.Parallel()
