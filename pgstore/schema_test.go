@@ -114,6 +114,11 @@ func TestDataPartitionsAreRefused(t *testing.T) {
 	if n := len(all(t, s, "T|1")); n != 2 {
 		t.Errorf("%d events in a journal with PostgreSQL's partitions, want 2", n)
 	}
+	table, indexes := count(t, at, "SELECT pg_table_size('event_journal_0')"), count(t, at, "SELECT pg_indexes_size('event_journal_0')")
+	run(t, at, "ANALYZE event_journal")
+	if size, err := s.EventsSize(t.Context()); err != nil || size.Items != 2 || size.Bytes < int64(table) || size.IndexBytes != int64(indexes) || table == 0 || indexes == 0 {
+		t.Errorf("%+v, %v, want %d and %d bytes", size, err, table, indexes)
+	}
 }
 
 // The tables that the document shows, those that CreateTables makes and those of Schema are the same, and Migrate has nothing to add.

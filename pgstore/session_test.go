@@ -93,7 +93,9 @@ func TestUnloggedTables(t *testing.T) {
 			t.Errorf("%v\ndoes not say %s", err, want)
 		}
 	}
-	openAt(t, u, pgstore.Options{NonDurable: true})
+	if size, err := openAt(t, u, pgstore.Options{NonDurable: true}).EventsSize(t.Context()); err != nil || size.Fsyncs != 0 {
+		t.Errorf("%+v, %v", size, err)
+	}
 }
 
 // A session that the operator made read-only stays read-only. Open returns an error that says so, and creates nothing.

@@ -23,12 +23,14 @@ const (
 	chunkType    = "annals.calendar-chunk"
 )
 
-// mostCodec is how many findings an entity has of payloads that no codec reads. The last is of all further events.
+// mostCodec is how many findings an entity has of events that no codec reads. The last is of all further ones.
 const mostCodec = 100
 
 // look checks one entity.
 func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 	var found []Finding
+	var last *ability.Damage // of a run of events
+	runs := 0
 	internal, there := progress.Internal(id), false
 	see := func(p ability.Stored) {
 		there = true
@@ -41,11 +43,15 @@ func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 		if err == nil {
 			return
 		}
-		if n := len(found); n > 0 && p.Kind == ability.StoredEvent && (found[n-1].To+1 == p.SeqNr || n == mostCodec) {
-			found[n-1].To = max(found[n-1].To, p.SeqNr) // a run of events
+		if p.Kind == ability.StoredEvent && runs > 0 && (last.To+1 == p.SeqNr || runs == mostCodec) {
+			last.To = max(last.To, p.SeqNr)
 			return
 		}
-		found = append(found, Finding{Damage: &ability.Damage{Code: Codec, ID: id, From: p.SeqNr, To: p.SeqNr, Err: fmt.Errorf("%s %d: %w", p.Kind, p.SeqNr, err)}})
+		d := &ability.Damage{Code: Codec, ID: id, From: p.SeqNr, To: p.SeqNr, Err: fmt.Errorf("%s %d: %w", p.Kind, p.SeqNr, err)}
+		if p.Kind == ability.StoredEvent {
+			last, runs = d, runs+1
+		}
+		found = append(found, Finding{Damage: d})
 	}
 	damage, err := r.checker.Check(r.ctx, id, see)
 	if err != nil {

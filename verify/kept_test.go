@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/verifytest"
 	"github.com/annals-go/annals/lease"
@@ -172,4 +173,38 @@ func TestRowsOfLaterVersions(t *testing.T) {
 	for _, since := range []time.Time{{}, r.Time.Add(time.Hour)} {
 		verifytest.Want(t, s, verify.Options{Running: []string{"p"}, Since: since})
 	}
+}
+
+// A snapshot that no codec reads is another finding than the events after it, which are at most mostCodec.
+func TestCodecOfSnapshotAndEvents(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	unread := annals.Payload{SerializerID: 99}
+	write := func(id annals.PersistenceID, n int, payload func(n int) annals.Payload) {
+		t.Helper()
+		for i := range n {
+			if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, After: annals.SeqNr(i), Events: []annals.NewEvent{{Payload: payload(i + 1)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write("T|a", 7, func(int) annals.Payload { return unread })
+	write("T|b", 400, func(n int) annals.Payload { return annals.Payload{SerializerID: int32(98 + n%2)} })
+	if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "T|a", SeqNr: 5, Payload: unread}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Journal().DeleteTo(t.Context(), "T|a", 5); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"codec T|a 5 5", "codec T|a 6 7"}
+	for n := range 99 {
+		want = append(want, fmt.Sprintf("codec T|b %d %d", 2*n+1, 2*n+1))
+	}
+	want = append(want, "codec T|b 199 399")
+	verifytest.Want(t, s, verify.Options{Decode: func(_ annals.PersistenceID, p ability.Stored) error {
+		if p.Payload.SerializerID == 99 {
+			return errors.New("no codec reads it")
+		}
+		return nil
+	}}, want...)
 }
