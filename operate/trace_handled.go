@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/annals-go/annals"
@@ -18,15 +17,24 @@ func (h handling) String() string { return name(h.Projection) + " (" + h.State +
 
 // handled adds to each event and state of the tree which of t.projections have handled it: of those that follow it, and have been run in this store.
 func (t *tracing) handled() error {
+	if caps := t.store.Capabilities(); !caps.Offsets || !caps.States {
+		return nil
+	}
 	slices.Sort(t.projections)
-	for _, name := range slices.Compact(t.projections) {
-		err := t.handledBy(name)
-		if errors.Is(err, annals.ErrUnsupported) { // the store has no positions
-			return nil
+	for _, p := range slices.Compact(t.projections) {
+		err := t.handledBy(p)
+		if err == nil {
+			continue
 		}
-		if err != nil {
+		if t.ctx.Err() != nil {
 			return err
 		}
+		for _, n := range t.found { // of this one nothing is known
+			if n.handling(p) != nil {
+				n.HandledBy = n.HandledBy[:len(n.HandledBy)-1]
+			}
+		}
+		t.find(codeOf(err), t.next("projection", "status", p), "projection %s: %s", name(p), plain(err))
 	}
 	return nil
 }

@@ -136,6 +136,17 @@ func TestTraceHandledByBesideState(t *testing.T) {
 	if got := traced(t, c, "request"); strings.Count(got, "handled by: all (yes)\n") != 2 || !strings.Contains(got, "state 2") {
 		t.Error(got)
 	}
+	// One that cannot be read hides neither the tree nor the others.
+	if _, err := s.States().Put(t.Context(), annals.StateWrite{ID: "annals.projection|a broken one", Payload: annals.Payload{SerializerID: 31, Data: []byte("{")}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Projections = append(c.Projections, "a broken one")
+	if o := run(t, c, "trace", "request"); o.status != 1 || strings.Count(o.text, "handled by: all (yes)\n") != 2 || !strings.Contains(o.text, "projection a broken one: ") {
+		t.Errorf("%+v", o)
+	}
+	if body := visit(t, s, c, operate.PageOptions{}).get("trace?correlation=request").Body.String(); strings.Count(body, "all (yes)") != 2 {
+		t.Error(body)
+	}
 }
 
 // The tree of a request goes through a process: its steps, commands and timers, and the events of the entities that got the commands, which have the ids of
