@@ -79,17 +79,19 @@ func deleteBeyondBound(h *harness) {
 // acknowledged before it began and not deleted before it ended.
 func replaysBesideDeletes(h *harness) {
 	const readers = 2
-	id, rounds := h.id(), h.volume(150, 20)
-	var acked, deleting atomic.Int64
+	id, rounds := h.id(), h.volume(40, 15)
+	var acked, deleting, replays atomic.Int64
 	var reading atomic.Int32
+	var ended atomic.Bool // the appends
 	reading.Store(readers)
 	errs := make([]error, 2+readers)
 	together(len(errs), func(i int) {
 		switch i {
 		case 0:
+			defer ended.Store(true)
 			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
-				// A replay goes on as long as there are more events. So its end must not be further away than it reads in the time of an append.
-				if acked.Load()-deleting.Load() > 500 {
+				// A replay goes on as long as there are more events, and takes longer with what was deleted. So appends wait for replays.
+				if acked.Load() > 500+8*replays.Load() {
 					_, errs[i] = h.journal().LastSeqNr(h.ctx, id)
 					continue
 				}
@@ -106,8 +108,12 @@ func replaysBesideDeletes(h *harness) {
 			}
 		default:
 			defer reading.Add(-1)
-			for round := 0; round < rounds && errs[i] == nil; round++ {
+			for round, seen := 0, int64(0); round < rounds && errs[i] == nil && !ended.Load(); {
 				errs[i] = h.replayBesideDelete(id, &acked, &deleting)
+				if now := acked.Load(); now > seen { // a replay without an append shows nothing
+					seen, round = now, round+1
+					replays.Add(1)
+				}
 			}
 		}
 	})
