@@ -155,6 +155,31 @@ func TestPollsFollowTheRateOfEvents(t *testing.T) {
 	}
 }
 
+// So does a query of one entity.
+func TestPollsOfAnEntityFollowTheRateOfEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := late.New(late.Options{Delay: func(int) time.Duration { return 0 }})
+		write(t, s, "T|1", 1)
+		for e, err := range query.EventsOf(t.Context(), s, "T|1", 1, 60, query.Options{Poll: 10 * time.Second}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if age := time.Since(e.Time); e.SeqNr > 30 && age > 3*time.Second {
+				t.Errorf("event %d was found after %v", e.SeqNr, age)
+			}
+			if e.SeqNr == 1 {
+				go func() {
+					for range 59 {
+						time.Sleep(time.Second)
+						write(t, s, "T|1", 1)
+					}
+				}()
+			}
+		}
+	})
+}
+
 // The time of a poll runs on while the caller is busy, and from one call of Next to the next, however short the context of each call is.
 func TestPollsRunOn(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,9 @@ func EventsOf(ctx context.Context, s annals.Store, id annals.PersistenceID, from
 			return
 		}
 		waker := newWaker(s, f, o)
-		if err := waker.keepLooking(ctx, func() (bool, error) { return one.look(ctx, yield) }); err != nil {
+		if err := waker.keepLooking(ctx, func() (bool, error) {
+			return one.look(ctx, func(e annals.Event, err error) bool { waker.found++; return yield(e, err) })
+		}); err != nil {
 			yield(annals.Event{}, err)
 		}
 	}

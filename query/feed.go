@@ -64,7 +64,8 @@ type Batch[T any] struct {
 }
 
 // NewFeed returns a Feed of the events of f after the position from: after from.Through, and without those that from.Offsets cover. Its
-// slices are those that are in f.Slices and in from.Slices. It reads nothing yet. f.After, f.Limit and f.Behind must be zero (ErrInvalid);
+// slices are those that are in f.Slices and in from.Slices: where neither is all slices, both must be of annals.SliceRanges or both of
+// annals.SpreadRanges (ErrInvalid). It reads nothing yet. f.After, f.Limit and f.Behind must be zero (ErrInvalid);
 // a store without event queries, or without queries by tag when f has one, is ErrUnsupported.
 func NewFeed(s annals.Store, f annals.Filter, from annals.Position, o Options) (*Feed[annals.Event], error) {
 	feed := &Feed[annals.Event]{}
@@ -125,7 +126,10 @@ func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
 		return a, nil
 	}
 	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
-	if both.From >= both.To {
+	switch {
+	case a.From/annals.SliceCount != b.From/annals.SliceCount:
+		return both, errors.New("of the ranges " + a.String() + " and " + b.String() + " one is of SliceRanges, and one of SpreadRanges")
+	case both.From >= both.To:
 		return both, errors.New("no range is in both " + a.String() + " and " + b.String())
 	}
 	return both, nil

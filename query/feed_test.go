@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,26 @@ func newFeed(t *testing.T, s annals.Store, f annals.Filter, from annals.Position
 		t.Fatal(err)
 	}
 	return feed
+}
+
+// A filter and a position can be of two kinds of ranges where one of them is all slices.
+func TestSlicesOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	near, far := annals.SliceRanges(2), annals.SpreadRanges(2)
+	for _, c := range []struct {
+		filter, from annals.SliceRange
+		want         error
+	}{
+		{near[0], far[0], annals.ErrInvalid}, {far[1], near[1], annals.ErrInvalid}, {far[0], far[1], annals.ErrInvalid}, {far[0], annals.SpreadRanges(4)[1], nil},
+		{near[1], annals.SpreadRanges(1)[0], nil}, {annals.SliceRanges(1)[0], far[1], nil}, {annals.SliceRange{}, far[0], nil}, {far[0], annals.SliceRange{}, nil},
+	} {
+		if _, err := query.NewFeed(s, annals.Filter{Slices: c.filter}, annals.Position{Slices: c.from}, query.Options{}); !errors.Is(err, c.want) {
+			t.Errorf("a filter of %v from a position of %v: got %v, want %v", c.filter, c.from, err, c.want)
+		} else if err != nil && c.filter != far[0] && !strings.Contains(err.Error(), "SpreadRanges") {
+			t.Errorf("a filter of %v from a position of %v: %v", c.filter, c.from, err)
+		}
+	}
 }
 
 // An entity that was forgotten begins again with one commit. All its events are new.

@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Poll is the most time between two looks at the store, more or less a tenth, chosen at random. 0 is 3 seconds where the store is an
 	// ability.Watcher, which wakes the query for new events, and 1 second elsewhere. Where nothing wakes it, a query looks half as often as it has
-	// found something new of late, but not more often than every second.
+	// found something new of late, but not more often than every second; IDs looks every Poll.
 	Poll time.Duration
 	// Window is the most entities that a query remembers because they have events or states after the watermark of the store. 0 is 100,000. A
 	// query that remembers so many reads on when the watermark has moved.
