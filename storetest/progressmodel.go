@@ -121,8 +121,11 @@ func randomProgress(h *harness) {
 			return sliceRange(first+cut[from], first+cut[rapid.IntRange(from+1, len(cut)-1).Draw(t, "to")])
 		})
 		steps := rapid.IntRange(1, 8).Draw(t, "steps")
-		for range steps {
+		for step := range steps {
 			r := anyRange.Draw(t, "slices")
+			if step > 0 && rapid.IntRange(0, 3).Draw(t, "all slices") == 0 { // in the kind of the first step
+				r = annals.SliceRange{}
+			}
 			if rapid.IntRange(0, 5).Draw(t, "what") == 0 {
 				to := annals.Offset{Time: through(rapid.IntRange(0, 50).Draw(t, "reset to")).Time}
 				if err := h.store.Offsets().Reset(h.ctx, projection, r, to); err != nil {
