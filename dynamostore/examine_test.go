@@ -109,22 +109,20 @@ func TestSetupMigrates(t *testing.T) {
 	}
 }
 
-// In every layout: Migrate adds to tables the indexes and streams that they lack, one after the other.
+// In each layout with indexes Migrate adds to tables the indexes and streams that they lack, one after the other.
 func TestSetupUpdates(t *testing.T) {
 	t.Parallel()
 	c := client(t)
-	for name, parameters := range map[string][2]string{
-		"commit": {"", "&index=slices&streams=true"},
-		"j5ik2o": {"", ""}, // its indexes are taken away
+	for base, added := range map[string]string{
+		"layout=commit&table=OWN":                                     "&index=slices&streams=true",
+		"layout=j5ik2o&journal=OWNj&snapshot=OWNs&state=OWNd":         "", // the indexes of this one and those below are taken away
+		"layout=esa&shards=8&format=plain&journal=OWNj&snapshot=OWNs": "",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(base, func(t *testing.T) {
 			t.Parallel()
 			own := "u" + rand.Text()
-			base := "layout=commit&table=" + own
-			if name == "j5ik2o" {
-				base = "layout=j5ik2o&journal=" + own + "j&snapshot=" + own + "s&state=" + own + "d"
-			}
-			before := setUp(t, dynamo.Endpoint(t), base+parameters[0])
+			base := strings.ReplaceAll(base, "OWN", own)
+			before := setUp(t, dynamo.Endpoint(t), base)
 			if _, err := before.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -142,9 +140,9 @@ func TestSetupUpdates(t *testing.T) {
 					taken = append(taken, *i.IndexName)
 				}
 			}
-			s := setUp(t, dynamo.Endpoint(t), base+parameters[1])
+			s := setUp(t, dynamo.Endpoint(t), base+added)
 			pending, err := s.Pending(t.Context())
-			if want := max(len(taken), len(strings.Split(parameters[1], "&"))-1); err != nil || len(pending) != want || want == 0 || !strings.HasPrefix(pending[0], "UpdateTable {") {
+			if want := max(len(taken), strings.Count(added, "&")); err != nil || len(pending) != want || want == 0 || !strings.HasPrefix(pending[0], "UpdateTable {") {
 				t.Fatalf("pending %q, %v, want %d", pending, err, want)
 			}
 			if found := wrong(t, s); len(found) < len(pending) || !strings.Contains(found[0].Do, "schema apply adds it") {
