@@ -211,6 +211,42 @@ func TestExamineComparesRows(t *testing.T) {
 	}
 }
 
+// Migrate waits until an update has ended that another run began: the service takes one at a time.
+func TestMigrateWaitsForUpdates(t *testing.T) {
+	t.Parallel()
+	base := "layout=commit&table=u" + rand.Text()
+	if _, err := setUp(t, dynamo.Endpoint(t), base).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	endpoint, err := url.Parse(dynamo.Endpoint(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := httputil.NewSingleHostReverseProxy(endpoint)
+	described := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		switch {
+		case operation == "DescribeTable" && described == 0:
+			described++
+			got := httptest.NewRecorder()
+			pass.ServeHTTP(got, r)
+			_, _ = io.WriteString(w, strings.ReplaceAll(got.Body.String(), `"ACTIVE"`, `"UPDATING"`))
+		case operation == "UpdateTable" && described == 1:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceInUseException","message":"the table is being updated"}`)
+		default:
+			described++
+			pass.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(proxy.Close)
+	done, err := setUp(t, proxy.URL, base+"&streams=true").Migrate(t.Context())
+	if err != nil || len(done) != 1 || described < 2 {
+		t.Errorf("%q, %v, %d", done, err, described)
+	}
+}
+
 // Without a right to an action the finding names it.
 func TestExamineRights(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,12 @@ func (s *setup) missing(ctx context.Context, send bool) (all []string, err error
 				note("CreateTable", whole)
 			}
 		default:
+			if send { // an update of another process, or of a run that was interrupted, may be in progress
+				err = s.ready(ctx, t, description)
+			}
+			if err != nil {
+				break
+			}
 			for _, update := range updates(whole, description) {
 				if send {
 					err = s.update(ctx, t, update)
@@ -136,21 +142,32 @@ func updates(whole *dynamodb.CreateTableInput, have *types.TableDescription) (al
 
 // update sends a request and waits until the table can be used with what it adds.
 func (s *setup) update(ctx context.Context, t plan.Table, in *dynamodb.UpdateTableInput) error {
-	e := s.store.engine
-	_, _, err := e.run(ctx, request{
+	_, _, err := s.store.engine.run(ctx, request{
 		keys: func() []string { return []string{partition("d", t.Name, "")} },
 		send: func(ctx context.Context) error { _, err := s.client.UpdateTable(ctx, in, once); return err },
 	})
-	for wait := activeSoon; err == nil; wait = min(2*wait, activeMost) {
-		var description *types.TableDescription
-		if description, err = e.describe(ctx, t.Name); err == nil && active(description) && description.TableStatus == types.TableStatusActive {
-			return nil
+	if err != nil {
+		return err
+	}
+	return s.ready(ctx, t, nil)
+}
+
+// ready waits until nothing about a table is being changed; description is the newest that is known.
+func (s *setup) ready(ctx context.Context, t plan.Table, description *types.TableDescription) (err error) {
+	for wait := activeSoon; !active(description) || description.TableStatus != types.TableStatusActive; wait = min(2*wait, activeMost) {
+		if description != nil {
+			if err := backoff.Sleep(ctx, wait); err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			err = backoff.Sleep(ctx, wait)
+		if description, err = s.store.engine.describe(ctx, t.Name); err != nil {
+			return err
+		}
+		if description == nil {
+			return noTable(t)
 		}
 	}
-	return err
+	return nil
 }
 
 func (s *setup) Examine(ctx context.Context) ([]ability.Finding, error) {
