@@ -40,7 +40,7 @@ func TestAThousandProcesses(t *testing.T) {
 			}
 			return len(state.Data), revision
 		}
-		w.sleep(2 * lease)
+		w.sleep(lease)
 		size, before := holders()
 		const counted = lease
 		w.sleep(counted)
