@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
+	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -137,4 +138,11 @@ func TestFillIndex(t *testing.T) {
 	if r, err := s.Journal().Append(ctx, annals.Commit{ID: ids[0], After: 4, Events: texts("new")}); err != nil || r.SeqNr != 5 {
 		t.Error(r, err)
 	}
+
+	// An index of a version that had the groups of neighbouring slices: some queries would not find its events.
+	settings := plan.Item{"pid": plan.S("annals"), "seq": plan.N(-1), "layout": plan.S("commit"), "index": plan.S("slices"), "v": plan.N(1)}
+	_, err = direct.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: settings})
+	must(err)
+	refused(indexed, "has format 1, this version reads 2")
+	refused(filling, "has format 1, this version reads 2")
 }

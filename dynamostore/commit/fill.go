@@ -20,9 +20,9 @@ const fillers = 34
 // fillIndex puts the items of a table that was created without an index into the index. From the first step on the table can only be
 // opened with that index, and until the last step only with FillIndex.
 func (t *table) fillIndex(ctx context.Context) error {
-	if err := t.settle(ctx, plan.Op{Update: "SET #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index AND #filling = :true",
-		Names:  map[string]string{"#index": attrIndex, "#filling": attrFilling},
-		Values: plan.Item{":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
+	if err := t.settle(ctx, plan.Op{Update: "SET #v = :v, #index = :index, #filling = :true", Condition: "attribute_not_exists(#index) OR #index = :index AND #filling = :true",
+		Names:  map[string]string{"#v": attrFormat, "#index": attrIndex, "#filling": attrFilling},
+		Values: plan.Item{":v": plan.N(formatSpread), ":index": plan.S(t.index), ":true": plan.Bool(true)}}); err != nil {
 		return err
 	}
 	all := t.x.ScanAll(ctx, t.name, []string{attrID, attrSeq, attrFeed, attrCount, attrRevision}, plan.Part{})

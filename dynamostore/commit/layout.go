@@ -34,11 +34,12 @@ type Layout struct {
 }
 
 const (
-	layoutName = "commit"
-	lateness   = 30 * time.Second // the default of Layout.Lateness: three tries of a request
-	format     = 1                // of all items but the tombstones of snapshots
-	formatGone = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
-	maxIDBytes = 2048
+	layoutName   = "commit"
+	lateness     = 30 * time.Second // the default of Layout.Lateness: three tries of a request
+	format       = 1                // of all items but the tombstones of snapshots
+	formatGone   = 2                // of the tombstones of snapshots. Later versions of this package may have higher formats
+	formatSpread = 2                // of the settings of a table with an index, which has the groups of annals.SpreadRanges
+	maxIDBytes   = 2048
 )
 
 // Plan implements dynamostore.Layout. Programs do not call it.
@@ -176,7 +177,7 @@ func (t *table) check(ctx context.Context, x plan.Executor, created bool) error 
 		it = settingsKey()
 		it[attrFormat], it[attrLayout] = plan.N(format), plan.S(layoutName)
 		if t.index != "" {
-			it[attrIndex] = plan.S(t.index)
+			it[attrFormat], it[attrIndex] = plan.N(formatSpread), plan.S(t.index)
 		}
 		if _, err := plan.Try(ctx, t.x, plan.Create(t.name, it, attrID)); err != nil { // or another process has stored settings meanwhile: read them
 			return err
@@ -188,10 +189,14 @@ func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
 	if name, _ := plan.Text(it, attrLayout); name != layoutName {
 		return plan.Misfit("table %q is of layout %q", t.name, name)
 	}
-	if n, _ := plan.Number(it, attrFormat); n != format {
-		return plan.Misfit("table %q has format %d, this version reads %d", t.name, n, format)
-	}
 	index, _ := plan.Text(it, attrIndex)
+	want := int64(format)
+	if index != "" {
+		want = formatSpread
+	}
+	if n, _ := plan.Number(it, attrFormat); n != want {
+		return plan.Misfit("table %q has format %d, this version reads %d", t.name, n, want)
+	}
 	missing := index == "" && t.index != "" || plan.Flag(it, attrFilling)
 	switch {
 	case missing && t.fill:
