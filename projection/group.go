@@ -149,7 +149,7 @@ func (m *member) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if m.record, err = m.begun(read); err != nil {
+		if m.record, err = m.begun(within, read); err != nil {
 			return err
 		}
 		m.revision = revision
@@ -238,14 +238,23 @@ func (m *member) report(ctx context.Context, r annals.SliceRange) {
 	}
 }
 
-// begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever.
-func (m *member) begun(r record) (record, error) {
+// begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever. Its ranges are of the kind of the
+// positions that were saved before there was a record, if any.
+func (m *member) begun(ctx context.Context, r record) (record, error) {
 	if len(r.Ranges) == 0 {
 		r.Source = m.source
 	}
 	if len(r.Runners) == 0 && len(r.Ranges) != m.ranges {
 		divide := annals.SliceRanges
-		if r.whole().From > 0 || len(r.Ranges) == 0 && m.spread {
+		if len(r.Ranges) == 0 && m.spread {
+			positions, err := m.store.Offsets().Load(ctx, m.projection, annals.SliceRange{})
+			if err != nil {
+				return r, err
+			}
+			if i := slices.IndexFunc(positions, saved); i < 0 || positions[i].Slices.From >= annals.SliceCount {
+				divide = annals.SpreadRanges
+			}
+		} else if r.whole().From > 0 {
 			divide = annals.SpreadRanges
 		}
 		r.Ranges = nil

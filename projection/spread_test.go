@@ -1,6 +1,8 @@
 package projection_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,5 +69,31 @@ func TestSpreadRanges(t *testing.T) {
 				t.Errorf("after a reset: lag %d", s.Lag)
 			}
 		})
+	}
+}
+
+// Positions of SliceRanges that were saved before a first run go on to count.
+func TestSpreadRangesAfterPositions(t *testing.T) {
+	t.Parallel()
+	source, offsets := spreading{memstore.New()}, memstore.New()
+	add(t, source, 1, 20, 1)
+	through, err := source.Query().Newest(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slices := range annals.SliceRanges(2) {
+		if err := offsets.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: slices, Through: through}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(t, source, 21, 30, 1)
+	var handled atomic.Int64
+	r := must(t)(AtLeastOnce("p", Source[int]{Store: source, Type: "T", Codec: numbers}, offsets, func(context.Context, envelope) error { handled.Add(1); return nil }, Options{}))
+	catchUp(t, r)
+	if n := handled.Load(); n != 10 {
+		t.Errorf("handled %d events, want the 10 that are new", n)
+	}
+	if s := status(t, r.Control(), source); s.Lag != 0 || len(s.Ranges) != 4 || s.Ranges[0].Slices != annals.SliceRanges(4)[0] {
+		t.Errorf("status %+v", s)
 	}
 }
