@@ -28,12 +28,13 @@ type Options struct {
 	HandlerTimeout time.Duration
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. Each runner writes
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the
-	// time of a write for each runner; those beyond the number of ranges do not write. With a shorter one runners can take each other for dead, and ranges move; no event is left out or doubled.
+	// time of a write for each runner with a range; the others do not write. With a shorter one runners can take each other for dead, and ranges
+	// move; no event is left out or doubled.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an ability.Watcher, which signals new
-	// events, and 7 s elsewhere, where a range looks about half as often as it has new events of late, but at most once a second: the mean time from an
-	// event to its handling is about that from one event of the range to the next. A Poll of 1 s is faster and costs more. On DynamoDB a look is one request for each of the 16 partitions of an entity type in the slices of the range: four with 4
-	// ranges.
+	// events, and 7 s elsewhere. There a range looks half as often as it has had new events of late, but not more often than every second: an event
+	// waits about as long as the time from one event of the range to the next. A Poll of 1 s is faster and costs more: on DynamoDB a look is one
+	// request for each of the 16 partitions of an entity type in the slices of the range, four with 4 ranges.
 	Poll time.Duration
 	// Audit is for how long events are found that become visible later than their store promises: see query.Options.Audit; 0: 2 minutes where
 	// Capabilities.Lateness is not zero; negative: they are not looked for. Such an event is handled, after it was recorded as a parked entity
