@@ -204,7 +204,7 @@ func TestVerifyKinds(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) { // the second look is later
 		o := run(t, config(s), "verify")
-		for _, want := range []string{"entities checked: 3, findings: 2\n", "codec: Meter|unread 1 to 2: event 1: ", "It means: hosts and projections fail", "next: annals show 'Meter|unread'\n", `gone: projection gone\u001b[31m: `} {
+		for _, want := range []string{"entities checked: 3, findings: 2\n", "codec: Meter|unread 1 to 2: event 1: ", "It means: hosts and projections fail", "next: annals show 'Meter|unread'\n", `unused: projection gone\u001b[31m: `} {
 			if !strings.Contains(o.text, want) {
 				t.Errorf("no %q in %+v", want, o)
 			}
@@ -270,10 +270,10 @@ func TestVerifyOfWhatRuns(t *testing.T) {
 	c.Running = []string{"totals"}
 	synctest.Test(t, func(t *testing.T) { // the second look is later
 		for args, want := range map[string][]string{
-			"verify":                          {"position: projection totals 2 to 3: ", `gone: annals.lease|reports\u001b[2J: `},
-			"verify --source totals=events:":  {`gone: annals.lease|reports\u001b[2J: `},
-			"verify --running totals,reports": {"position: projection totals 2 to 3: ", `gone: annals.lease|reports\u001b[2J: `},
-			"verify --source other=events: --running totals --rate 1000": {"position: projection totals 2 to 3: ", `gone: annals.lease|reports\u001b[2J: `},
+			"verify":                          {"position: projection totals 2 to 3: ", `unused: annals.lease|reports\u001b[2J: `},
+			"verify --source totals=events:":  {`unused: annals.lease|reports\u001b[2J: `},
+			"verify --running totals,reports": {"position: projection totals 2 to 3: ", `unused: annals.lease|reports\u001b[2J: `},
+			"verify --source other=events: --running totals --rate 1000": {"position: projection totals 2 to 3: ", `unused: annals.lease|reports\u001b[2J: `},
 		} {
 			o := run(t, c, strings.Fields(args)...)
 			if n := strings.Count(o.text, "To do: "); o.status != 1 || n != len(want) {

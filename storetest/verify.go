@@ -132,7 +132,7 @@ func damageIsFound(h *harness) {
 	for _, k := range verify.Kinds() {
 		reason, cannot := impossible[k.Code]
 		switch {
-		case slices.Contains([]ability.Code{verify.Codec, verify.Position, verify.Gone}, k.Code): // VERIFY-5
+		case slices.Contains([]ability.Code{verify.Codec, verify.Position, verify.Unused}, k.Code): // VERIFY-5
 		case !planted[k.Code] && (!cannot || reason == ""):
 			h.Errorf("Config.Damage neither plants %q nor says why the store cannot have it", k.Code)
 		case planted[k.Code] && cannot:
@@ -150,7 +150,7 @@ func ownIsFound(h *harness) {
 	if err := h.store.Offsets().Save(h.ctx, annals.Progress{Projection: "ahead", Through: through}); err != nil {
 		h.Fatalf("save offsets: got error %v, want none", err)
 	}
-	lease, broken := annals.NewPersistenceID("annals.lease", "gone"), annals.NewPersistenceID("annals.lease", "broken")
+	lease, broken := annals.NewPersistenceID("annals.lease", "unused"), annals.NewPersistenceID("annals.lease", "broken")
 	for id, data := range map[annals.PersistenceID]string{lease: "{}", broken: "{"} {
 		h.putState(annals.StateWrite{ID: id, Payload: annals.Payload{SerializerID: 31, Data: []byte(data)}, WriteID: annals.NewWriteID()})
 	}
@@ -160,5 +160,5 @@ func ownIsFound(h *harness) {
 		}
 		return nil
 	}}
-	verifytest.Want(h, h.store, o, fmt.Sprintf("codec %s 1 2", id), fmt.Sprintf("position %s 3 9 ahead", other), fmt.Sprintf("gone %s 0 0", lease), fmt.Sprintf("codec %s 1 1", broken))
+	verifytest.Want(h, h.store, o, fmt.Sprintf("codec %s 1 2", id), fmt.Sprintf("position %s 3 9 ahead", other), fmt.Sprintf("unused %s 0 0", lease), fmt.Sprintf("codec %s 1 1", broken))
 }

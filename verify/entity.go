@@ -98,8 +98,8 @@ func agreed(first, second []Finding, about func(f, g Finding) int) (both []Findi
 // kept checks what the library keeps for a projection, a process manager or a lease.
 func (r *run) kept(id annals.PersistenceID) ([]Finding, error) {
 	name := id.EntityID()
-	gone := func(projection, format string) []Finding {
-		return []Finding{{&ability.Damage{Code: Gone, ID: id, Err: fmt.Errorf(format, quote.Text(name))}, projection}}
+	unused := func(projection, format string) []Finding {
+		return []Finding{{&ability.Damage{Code: Unused, ID: id, Err: fmt.Errorf(format, quote.Text(name))}, projection}}
 	}
 	switch kind := id.Type(); kind {
 	case recordType:
@@ -108,12 +108,12 @@ func (r *run) kept(id annals.PersistenceID) ([]Finding, error) {
 		}
 		found, err := r.projection(name)
 		if !r.runs(name) {
-			found = append(found, gone(name, "nothing runs projection %s")...)
+			found = append(found, unused(name, "nothing runs projection %s")...)
 		}
 		return found, err
 	case leaseType, calendarType:
 		if !r.runs(name) {
-			return gone("", "nothing that runs has the "+strings.TrimPrefix(kind, "annals.")+" %s"), nil
+			return unused("", "nothing that runs has the "+strings.TrimPrefix(kind, "annals.")+" %s"), nil
 		}
 	case parkedType, slicesType:
 		if kind == parkedType {
@@ -121,12 +121,12 @@ func (r *run) kept(id annals.PersistenceID) ([]Finding, error) {
 		}
 		name = strings.TrimPrefix(name, progress.PastName("")) // what waited before a reset
 		if there, err := r.there(recordType, name); err != nil || !there {
-			return gone(name, "parked entities of projection %s, which has no record"), err
+			return unused(name, "parked entities of projection %s, which has no record"), err
 		}
 	case chunkType:
 		_, name, _ = strings.Cut(name, "/")
 		if there, err := r.there(calendarType, name); err != nil || !there {
-			return gone("", "timers of calendar %s, which has no record"), err
+			return unused("", "timers of calendar %s, which has no record"), err
 		}
 	}
 	return nil, nil

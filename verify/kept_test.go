@@ -59,9 +59,9 @@ func TestKeptForNobody(t *testing.T) {
 		all := []string{"Waiter", "parking", "reports"}
 		verifytest.Want(t, s, verify.Options{})
 		verifytest.Want(t, s, verify.Options{Running: all})
-		verifytest.Want(t, s, verify.Options{Running: all[1:]}, "gone annals.calendar|Waiter 0 0", "gone annals.lease|annals.calendar/Waiter 0 0",
-			"gone annals.projection|Waiter/from/T 0 0 Waiter/from/T", "gone annals.projection|Waiter/steps 0 0 Waiter/steps")
-		verifytest.Want(t, s, verify.Options{Running: all[:1]}, "gone annals.projection|parking 0 0 parking", "gone annals.lease|reports 0 0")
+		verifytest.Want(t, s, verify.Options{Running: all[1:]}, "unused annals.calendar|Waiter 0 0", "unused annals.lease|annals.calendar/Waiter 0 0",
+			"unused annals.projection|Waiter/from/T 0 0 Waiter/from/T", "unused annals.projection|Waiter/steps 0 0 Waiter/steps")
+		verifytest.Want(t, s, verify.Options{Running: all[:1]}, "unused annals.projection|parking 0 0 parking", "unused annals.lease|reports 0 0")
 
 		// Without their records, timers and parked entities are found whatever runs.
 		lost := memstore.New()
@@ -83,7 +83,7 @@ func TestKeptForNobody(t *testing.T) {
 				}
 			}
 		}
-		if len(found) != 3 || found["gone annals.calendar-chunk "] == 0 || found["gone annals.parked parking"] != 2 || found["gone annals.parked-slices parking"] != 2 {
+		if len(found) != 3 || found["unused annals.calendar-chunk "] == 0 || found["unused annals.parked parking"] != 2 || found["unused annals.parked-slices parking"] != 2 {
 			t.Errorf("found %v", found)
 		}
 	})

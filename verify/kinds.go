@@ -10,7 +10,7 @@ import (
 const (
 	Codec    ability.Code = "codec"    // Options.Decode cannot read a payload, and its error may have a part of it; or one of the library's own is no JSON
 	Position ability.Code = "position" // a projection has handled what is not there, or its position cannot be read
-	Gone     ability.Code = "gone"     // what is kept for a projection, a process manager or a lease that does not exist
+	Unused   ability.Code = "unused"   // what is kept for a projection, a process manager or a lease that does not exist
 )
 
 // Kind says what a code means.
@@ -39,7 +39,7 @@ var kinds = []Kind{
 	{ability.File, "the database finds its own file damaged", "restore a backup, and check the disk"},
 	{Codec, "hosts and projections fail when they read the payload", "add the codec, or an older form of it, to the behavior"},
 	{Position, "events with numbers up to this one would be left out when they are written, or the projection cannot go on", "reset the projection to a time before the loss; of one that reads another store, name that store"},
-	{Gone, "what the store keeps of it takes space; timers of a process manager do not fire, and positions hold back cleanups", "run it again, or delete what is kept"},
+	{Unused, "what the store keeps of it takes space; timers of a process manager do not fire, and positions hold back cleanups", "run it again, or delete what is kept"},
 }
 
 // Kind is what f means.
