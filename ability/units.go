@@ -15,7 +15,7 @@ type UnitCounter interface {
 
 // Observable is an optional ability of a Store whose service counts in units what is read.
 type Observable interface {
-	// Observed returns a store with the same data that tells o of its calls, with their units, and nobody else. It can be used until the Store is closed,
+	// Observed returns a store with the same data that tells o, and no other Observer, of its calls, with their units. It can be used until the Store is closed,
 	// and is not closed itself.
 	Observed(o annals.Observer) annals.Store
 }

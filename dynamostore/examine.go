@@ -131,7 +131,7 @@ func (s *setup) examineTable(ctx context.Context, found *findings.List, t plan.T
 	}
 	about(ability.Note, "table", fmt.Sprintf("billing %s, stream %s, deletion protection %t", billing, stream, aws.ToBool(description.DeletionProtectionEnabled)), "", "")
 	if t.Stream && stream == "none" && s.o.Streams {
-		found.Differs(ability.Problem, "stream", fmt.Sprintf("table %q has no stream", t.Name), "nobody can follow its events by the stream", "schema apply adds it, or "+streamCommand(t.Name))
+		found.Differs(ability.Problem, "stream", fmt.Sprintf("table %q has no stream", t.Name), "its events cannot be followed by the stream", "schema apply adds it, or "+streamCommand(t.Name))
 	}
 	s.examineExpiry(ctx, t, about)
 	s.examineBackups(ctx, t, about)

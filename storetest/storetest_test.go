@@ -61,7 +61,7 @@ func damaged(tb testing.TB, s annals.Store) (annals.Store, []string, map[ability
 	return s, []string{"orphan T|1 5 5", "orphan T|2 1 1"}, impossible
 }
 
-// A kind of damage that Config.Damage leaves out, or of which it says two things, fails, and so does damage that nobody has done.
+// A kind of damage that Config.Damage leaves out, or of which it says two things, fails, and so does damage that was not done.
 func TestDamageOfEachKind(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(found *[]string, impossible map[ability.Code]string){

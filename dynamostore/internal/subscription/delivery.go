@@ -82,7 +82,7 @@ func (r *reader) acknowledge(ctx context.Context, d *delivery) error {
 	return r.store(ctx, s, marks...)
 }
 
-// free stores that nobody holds the shard, and whether it has ended: nothing follows in it. When that fails at the end of the loop, others read
+// free stores that no loop holds the shard, and whether it has ended: nothing follows in it. When that fails at the end of the loop, others read
 // some records again.
 func (r *reader) free(ended bool) {
 	s := r.shard
