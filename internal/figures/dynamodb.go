@@ -48,7 +48,7 @@ func dynamodbFigures() []Figure {
 		{
 			Name:  "dynamodb-lean-append-cpu",
 			About: "processor time of an append with Options.Lean, divided by that of the same conditional PutItem with the SDK by hand",
-			Goal:  AtMost(0.75),
+			Goal:  AtMost(0.7),
 			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, true, processorTime) },
 		},
 		{

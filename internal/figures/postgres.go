@@ -35,7 +35,7 @@ func postgresFigures() []Figure {
 			About: "appends per second of 64 writers, each to its own entity, divided by single-row INSERTs per second of 64 writers through a bare pgx pool of 16 or 32 connections, whichever is faster"},
 		{Name: "postgres-append-cpu-64", Goal: AtMost(2.1), Run: onPostgres(appendGroups),
 			About: "processor time of the program and the server for appends of 64 writers, each to its own entity, divided by that of the same rows in INSERTs of 64 rows from arrays through one bare pgx connection"},
-		{Name: "postgres-append-1", Goal: AtLeast(0.9), Run: onPostgres(appendAlone),
+		{Name: "postgres-append-1", Goal: AtLeast(0.95), Run: onPostgres(appendAlone),
 			About: "appends per second of one writer, divided by single-row INSERTs per second of one bare pgx connection"},
 		{Name: "postgres-replay", Goal: AtLeast(0.95), Run: onPostgres(replay),
 			About: "events per second of a replay of 20,000 events of 200 bytes, divided by rows per second of the same SELECT through bare pgx"},
