@@ -52,13 +52,18 @@ func noTable(t plan.Table) error {
 }
 
 // ensure creates t if its description is nil, and waits until it can be used.
-func (s *Store) ensure(ctx context.Context, t plan.Table, description *types.TableDescription, o Options) (_ *types.TableDescription, err error) {
+func (s *Store) ensure(ctx context.Context, t plan.Table, description *types.TableDescription, o Options) (*types.TableDescription, error) {
 	if description == nil {
 		if err := s.engine.create(ctx, s.indexed(t), o); err != nil {
 			return nil, err
 		}
 	}
-	for wait := time.Duration(0); !active(description); wait = min(max(2*wait, activeSoon), activeMost) {
+	return s.wait(ctx, t, description, active)
+}
+
+// wait returns the description of t when it is ready; description is the newest that is known.
+func (s *Store) wait(ctx context.Context, t plan.Table, description *types.TableDescription, ready func(*types.TableDescription) bool) (_ *types.TableDescription, err error) {
+	for wait := time.Duration(0); !ready(description); wait = min(max(2*wait, activeSoon), activeMost) {
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return nil, stopped(fmt.Errorf("table %q cannot be used yet: %w", t.Name, err))
 		}

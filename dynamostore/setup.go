@@ -11,7 +11,6 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
-	"github.com/annals-go/annals/internal/backoff"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -149,25 +148,22 @@ func (s *setup) update(ctx context.Context, t plan.Table, in *dynamodb.UpdateTab
 	if err != nil {
 		return err
 	}
-	return s.ready(ctx, t, nil)
+	description, err := s.store.engine.describe(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	return s.ready(ctx, t, description)
 }
 
 // ready waits until nothing about a table is being changed; description is the newest that is known.
-func (s *setup) ready(ctx context.Context, t plan.Table, description *types.TableDescription) (err error) {
-	for wait := activeSoon; !active(description) || description.TableStatus != types.TableStatusActive; wait = min(2*wait, activeMost) {
-		if description != nil {
-			if err := backoff.Sleep(ctx, wait); err != nil {
-				return err
-			}
-		}
-		if description, err = s.store.engine.describe(ctx, t.Name); err != nil {
-			return err
-		}
-		if description == nil {
-			return noTable(t)
-		}
+func (s *setup) ready(ctx context.Context, t plan.Table, description *types.TableDescription) error {
+	description, err := s.store.wait(ctx, t, description, func(d *types.TableDescription) bool {
+		return d == nil || active(d) && d.TableStatus == types.TableStatusActive
+	})
+	if err == nil && description == nil {
+		return noTable(t)
 	}
-	return nil
+	return err
 }
 
 func (s *setup) Examine(ctx context.Context) ([]ability.Finding, error) {

@@ -124,7 +124,7 @@ func (r *runner) look(ctx context.Context) error {
 	var faults []error // of chunks that cannot be read, which do not hold up the others
 	for some := range slices.Chunk(chunks, together) {
 		faults = append(faults, r.chunks(ctx, some))
-		if r.over(ctx) {
+		if r.leaves(ctx) {
 			return r.held.Err()
 		}
 	}
@@ -158,7 +158,7 @@ func (r *runner) chunks(ctx context.Context, some []cut) error {
 		}
 		some[i].end = k.end()
 		if r.cuts = append(r.cuts, some[i]); len(r.due)+len(r.later) >= batch {
-			if err = errors.Join(err, r.flush(ctx)); r.over(ctx) {
+			if err = errors.Join(err, r.flush(ctx)); r.leaves(ctx) {
 				break
 			}
 		}
@@ -166,8 +166,8 @@ func (r *runner) chunks(ctx context.Context, some []cut) error {
 	return err
 }
 
-// over reports whether another process may take over, and r leaves the rest to it. Each runner hands over a batch before, so that all of them get on.
-func (r *runner) over(ctx context.Context) bool {
+// leaves reports whether r leaves the rest to another process, which may take over. Each runner hands over a batch before, so that all of them get on.
+func (r *runner) leaves(ctx context.Context) bool {
 	return ctx.Err() != nil || r.done && r.held.Err() != nil
 }
 

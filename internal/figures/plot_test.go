@@ -54,7 +54,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// A run adds its results to those of former ones. A figure without a result keeps the former one, and one that is gone is left out.
+// A run adds its results to those of former ones. A figure without a result keeps the former one, and one that no longer exists is left out.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

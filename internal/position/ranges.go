@@ -56,14 +56,11 @@ func Slices(r annals.SliceRange) (all []int32) {
 	return all
 }
 
-// Alone returns the two ranges that have slice and no other: of annals.SliceRanges and of annals.SpreadRanges.
-func Alone(slice int) (all []annals.SliceRange) {
-	for _, r := range slices.Concat(annals.SliceRanges(annals.SliceCount), annals.SpreadRanges(annals.SliceCount)) {
-		if r.Contains(slice) {
-			all = append(all, r)
-		}
-	}
-	return all
+// Alone returns the two ranges that have slice and no other: that of annals.SliceRanges and that of annals.SpreadRanges.
+func Alone(slice int) [2]annals.SliceRange {
+	far := annals.SpreadRanges(annals.SliceCount)
+	i := slices.IndexFunc(far, func(r annals.SliceRange) bool { return r.Contains(slice) })
+	return [2]annals.SliceRange{{From: slice, To: slice + 1}, far[i]}
 }
 
 // Bounds returns those of r. All slices have the numbers that they have in rs.

@@ -26,7 +26,7 @@ type delivery struct {
 // acknowledgement is one call of Delivery.Ack.
 type acknowledgement struct {
 	ctx    context.Context
-	result chan error // has room for it
+	result chan error // buffered, so that the reader does not wait for the caller
 }
 
 // ack is Delivery.Ack.

@@ -130,7 +130,7 @@ func (l *loop) lookAt(ctx context.Context) error {
 	defer cancel()
 	l.held = slices.DeleteFunc(l.held, func(r *reader) bool { // now: with a view that is older than the end of r, r would begin again
 		select {
-		case <-r.gone:
+		case <-r.returned:
 			l.list = l.list || r.shard.ended
 			return true
 		default:
@@ -197,7 +197,7 @@ func (l *loop) end(ctx context.Context) {
 		r.drop()
 	}
 	for _, r := range l.held {
-		<-r.gone
+		<-r.returned
 	}
 	if l.round == 0 {
 		return

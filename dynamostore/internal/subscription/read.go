@@ -19,7 +19,7 @@ type reader struct {
 	shard    shard         // as it is stored
 	stored   time.Time     // when it was stored last
 	position string        // of the last record that was read completely
-	gone     chan struct{} // closed when the goroutine has ended
+	returned chan struct{} // closed when the goroutine has ended
 
 	holding context.Context    // ends when another loop has the shard, or the loop ends
 	writing context.Context    // ends some time later: then the item is not written any more
@@ -34,7 +34,7 @@ type reader struct {
 
 // start begins to read s, which is of the stream name, and which this loop holds.
 func (l *loop) start(ctx context.Context, name string, s shard) {
-	r := &reader{loop: l, shard: s, position: s.position, gone: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
+	r := &reader{loop: l, shard: s, position: s.position, returned: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
 	r.holding, r.drop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
 	reading, release := context.WithCancel(r.holding)
 	writing, cease := context.WithCancel(context.WithoutCancel(ctx))
@@ -43,7 +43,7 @@ func (l *loop) start(ctx context.Context, name string, s shard) {
 	l.held = append(l.held, r)
 	go func() {
 		defer signal(l.look)
-		defer close(r.gone)
+		defer close(r.returned)
 		defer r.drop()
 		err := r.run(reading, name)
 		if err != nil && reading.Err() == nil {

@@ -88,7 +88,7 @@ type remote struct {
 	deaf    bool          // requests for records fail
 	blind   bool          // requests for the list of shards fail
 	fault   func(w plan.Write) (before, after error)
-	late    func() time.Duration // how long a write takes before it reaches the tables, also when nobody waits for it any more; nil: no time
+	late    func() time.Duration // how long a write takes before it reaches the tables, also after its caller has given up; nil: no time
 	refused error                // when not nil, every request fails with it
 	counts  map[string]int       // of requests for events, by kind
 }
