@@ -22,6 +22,9 @@ func FromURL(o Options, u *url.URL) (any, error) { return o.fromURL(u) }
 // OptionsOf returns the Options in the settings that FromURL has returned.
 func OptionsOf(s any) Options { return s.(settings).store }
 
+// SetClock makes at the time of s.
+func SetClock(s *Store, at time.Time) { s.engine.clock = func() time.Time { return at } }
+
 // SetBack sets the clock of s back.
 func SetBack(s *Store, by time.Duration) {
 	s.engine.clock = func() time.Time { return time.Now().Add(-by) }
