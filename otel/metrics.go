@@ -63,7 +63,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	i.capacity, err = m.Float64Counter("annals.store.capacity", metric.WithUnit("{unit}"), metric.WithDescription("Capacity units of DynamoDB."))
 	faults = append(faults, err)
 	i.conflicts = counter("annals.conflicts", "{conflict}", "Writes of a host or a store that another writer came before.")
-	i.hostTime = times("annals.host.operation.duration", "Duration of an operation of a host.", seconds)
+	i.hostTime = times("annals.host.operation.duration", "Duration of an operation of a host, other than write.", seconds)
 	i.groupSize = histogram("annals.host.group.size", "{command}", "Commands in one write of a host, of writes that several share.", counts)
 	i.hostRetries = counter("annals.host.retries", "{try}", "Tries of a host after the first.")
 	i.handleTime = times(process.Name(), process.Description(), seconds)
@@ -144,7 +144,9 @@ func (t *Telemetry) measure(ctx context.Context, k *kind, c *annals.Call, r *ann
 			t.capacity.Add(ctx, r.WriteUnits, k.with(attrMode.String("write")).add...)
 		}
 	case ofHost:
-		t.hostTime.Record(ctx, r.Duration.Seconds(), m.record...)
+		if k.op != "write" { // of which the store measures the append, and "ask" all of it
+			t.hostTime.Record(ctx, r.Duration.Seconds(), m.record...)
+		}
 		if group > 1 {
 			t.groupSize.Record(ctx, int64(group), m.record...)
 		}

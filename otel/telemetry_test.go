@@ -210,6 +210,21 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// The durations of a host are those of commands and of what is not measured elsewhere. The store measures the append of a write.
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t)
+	w.run()
+	operations := map[string]bool{}
+	for _, p := range w.collect()["annals.host.operation.duration"].Data.(metricdata.Histogram[float64]).DataPoints {
+		op, _ := p.Attributes.Value("annals.operation")
+		operations[op.AsString()] = true
+	}
+	if !operations["ask"] || !operations["load"] || operations["write"] {
+		t.Errorf("durations of %v", operations)
+	}
+}
+
 // The program's own metadata stays readable, whatever it is, and the trace context is found where it can be stored.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
