@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/annals-go/annals"
@@ -90,6 +91,7 @@ func (h *harness) recoverBesideOwner(s annals.Store) {
 		switch i {
 		case 0:
 			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
+				runtime.Gosched() // the recoveries may share the processor
 				var r annals.Receipt
 				if r, errs[i] = h.send(h.ctx, h.store, h.commit(id, annals.SeqNr(acked.Load()), h.batch(1+round%3))); errs[i] == nil {
 					acked.Store(int64(r.SeqNr))
@@ -97,6 +99,7 @@ func (h *harness) recoverBesideOwner(s annals.Store) {
 			}
 		case 1:
 			for reading.Load() > 0 && errs[i] == nil {
+				runtime.Gosched()
 				if n := annals.SeqNr(acked.Load()); n > 0 {
 					errs[i] = h.snapshotAndDelete(id, n)
 				}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -244,6 +245,7 @@ func alwaysOneSnapshot(h *harness) {
 	together(len(errs), func(i int) {
 		if i == 0 {
 			for n := annals.SeqNr(1); reading.Load() > 0 && errs[0] == nil; n++ {
+				runtime.Gosched() // the reads may share the processor
 				errs[0] = errors.Join(h.store.Snapshots().Save(h.ctx, snapshotOf(id, n+1)), h.store.Snapshots().Delete(h.ctx, id, annals.SnapshotCriteria{MaxSeqNr: n}))
 			}
 			return

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/annals-go/annals"
@@ -90,6 +91,7 @@ func replaysBesideDeletes(h *harness) {
 		case 0:
 			defer ended.Store(true)
 			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
+				runtime.Gosched() // the replays may share the processor
 				// A replay goes on as long as there are more events, and takes longer with what was deleted. So appends wait for replays.
 				if acked.Load() > 500+8*replays.Load() {
 					_, errs[i] = h.journal().LastSeqNr(h.ctx, id)
@@ -102,6 +104,7 @@ func replaysBesideDeletes(h *harness) {
 			}
 		case 1:
 			for round := 0; reading.Load() > 0 && errs[i] == nil; round++ {
+				runtime.Gosched()
 				to := acked.Load() - int64(round%5)
 				deleting.Store(max(to, deleting.Load()))
 				errs[i] = h.journal().DeleteTo(h.ctx, id, annals.SeqNr(max(to, 0)))

@@ -78,17 +78,22 @@ func (h *harness) watchWatermarks(items int, write func(writer, round int) error
 	const writers = 6
 	rounds := make(chan int, h.volume(5, 2)*writers) // of writes, for any writer; the follower adds some before each query
 	errs := make([]error, writers+1)
+	ended := make(chan struct{}, 1) // a write
 	var seen []sighting
 	var written atomic.Int64
 	together(writers+1, func(i int) {
 		if i == writers {
 			defer close(rounds)
-			seen, errs[i] = h.sightings(rounds, read)
+			seen, errs[i] = h.sightings(rounds, ended, read)
 			return
 		}
 		for round := range rounds {
 			errs[i] = errors.Join(errs[i], write(i, round))
 			written.Add(int64(items))
+			select {
+			case ended <- struct{}{}:
+			default:
+			}
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -111,16 +116,21 @@ func (h *harness) watchWatermarks(items int, write func(writer, round int) error
 	}
 }
 
-// sightings queries until ten queries, or fewer with Config.Short, have found something before their watermarks.
-func (h *harness) sightings(rounds chan<- int, read func() ([]annals.Offset, error)) (seen []sighting, err error) {
+// sightings queries until ten queries, or fewer with Config.Short, have found something before their watermarks. A write ends shortly before each.
+func (h *harness) sightings(rounds chan<- int, ended <-chan struct{}, read func() ([]annals.Offset, error)) (seen []sighting, err error) {
 	limit, cancel := context.WithTimeout(h.ctx, 2*time.Second)
 	defer cancel()
 	round := 0
 	for told := 0; told < h.volume(10, 5) && limit.Err() == nil; {
+		select {
+		case <-ended: // long ago, perhaps
+		default:
+		}
 		for len(rounds) < cap(rounds) {
 			rounds <- round
 			round++
 		}
+		<-ended
 		at, err := h.store.Query().Watermark(h.ctx)
 		if err != nil {
 			return seen, err
