@@ -163,8 +163,14 @@ func TestLostCommit(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
-	s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 100 * time.Millisecond})
-	appendOne(t, s, "T|1", 0)
+	s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	err := patiently(func() error {
+		_, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for after, tags := range [][]string{1: nil, 2: {"a tag"}} { // both ways to the server
 		if after == 0 {
 			continue

@@ -35,7 +35,7 @@ func TestServerIsDown(t *testing.T) {
 	for i := range 40 {
 		wg.Go(func() {
 			c := annals.Commit{ID: annals.PersistenceID(fmt.Sprintf("T|%d", i+1)), Events: []annals.NewEvent{{Payload: text("x")}}}
-			for ctx.Err() == nil {
+			for ctx.Err() == nil || calls.Load() < 400 { // also on a busy machine
 				_, err := s.Journal().Append(t.Context(), c)
 				if i%2 == 0 {
 					_, err = s.States().Put(t.Context(), annals.StateWrite{ID: c.ID, Payload: text("x")})
@@ -50,7 +50,7 @@ func TestServerIsDown(t *testing.T) {
 	wg.Wait()
 	attempts := restart()
 	most := 80 * int(1+time.Since(began)/down) // a call that was sent before the server was down may last for 30 seconds
-	if attempts == 0 || attempts > most || calls.Load() < 400 {
+	if attempts == 0 || attempts > most {
 		t.Errorf("%d attempts to connect for %d calls, want some, and %d at most", attempts, calls.Load(), most)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)

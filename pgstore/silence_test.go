@@ -35,6 +35,15 @@ func ends(t *testing.T, what string, f func()) {
 	}
 }
 
+// patiently repeats a write, which can take longer than WriteTimeout on a busy machine.
+func patiently(write func() error) error {
+	err := write()
+	for errors.Is(err, annals.ErrUnavailable) {
+		err = write()
+	}
+	return err
+}
+
 // The network stops transmitting. Every kind of write ends without a deadline of its caller. The error says whether the write may have been
 // stored.
 func TestWritesOnASilentNetwork(t *testing.T) {
@@ -69,11 +78,7 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 	} {
 		p := newProxy(t, postgres.Schema(t))
 		s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
-		err := write(t.Context(), s)
-		for errors.Is(err, annals.ErrUnavailable) { // on a busy machine a write can take longer than WriteTimeout
-			err = write(t.Context(), s)
-		}
-		if err != nil && what != "a transaction that fails" {
+		if err := patiently(func() error { return write(t.Context(), s) }); err != nil && what != "a transaction that fails" {
 			t.Fatalf("%s: %v", what, err)
 		}
 		waits.Go(func() { // not in a parallel subtest: few of those run at the same time, and all of these wait
@@ -95,13 +100,17 @@ func TestRollbackOnASilentNetwork(t *testing.T) {
 	s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
 	mine := errors.New("of the function")
 	ends(t, "the rollback", func() {
-		err := s.InTx(context.Background(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
-			if _, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}}); err != nil {
-				return err
-			}
-			silence(p)
-			return mine
-		})
+		var err error
+		for silent := false; !silent; { // on a busy machine the append can take longer than WriteTimeout
+			err = s.InTx(context.Background(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
+				if _, err := in.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}}); err != nil {
+					return err
+				}
+				silent = true
+				silence(p)
+				return mine
+			})
+		}
 		wantKind(t, err, mine)
 	})
 }
@@ -112,7 +121,13 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 	p := newProxy(t, postgres.Schema(t))
 	reading := make(signal, 1)
 	s := openTraced(t, p.URL, reading, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
-	appendOne(t, s, "T|1", 0)
+	err := patiently(func() error {
+		_, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil { // has a connection of its own
 		t.Fatal(err)
 	}

@@ -141,29 +141,31 @@ func TestBadColumns(t *testing.T) {
 
 func TestBadHandlers(t *testing.T) {
 	t.Parallel()
+	const short = 300 * time.Millisecond
 	for name, c := range map[string]struct {
 		handler func(context.Context, pgx.Tx, annals.State) error
 		kind    error
+		timeout time.Duration
 	}{
-		"panics":                {func(context.Context, pgx.Tx, annals.State) error { panic("no") }, annals.ErrPanic},
-		"waits for its context": {func(ctx context.Context, _ pgx.Tx, _ annals.State) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded},
-		"ignores its deadline":  {func(ctx context.Context, _ pgx.Tx, _ annals.State) error { <-ctx.Done(); return nil }, context.DeadlineExceeded},
+		"panics":                {func(context.Context, pgx.Tx, annals.State) error { panic("no") }, annals.ErrPanic, 0},
+		"waits for its context": {func(ctx context.Context, _ pgx.Tx, _ annals.State) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded, short},
+		"ignores its deadline":  {func(ctx context.Context, _ pgx.Tx, _ annals.State) error { <-ctx.Done(); return nil }, context.DeadlineExceeded, short},
 		"waits in the server": {func(_ context.Context, tx pgx.Tx, _ annals.State) error {
 			_, err := tx.Exec(context.Background(), "SELECT pg_sleep(60)")
 			return err
-		}, nil},
+		}, nil, short},
 		"ignores the server": {func(ctx context.Context, tx pgx.Tx, _ annals.State) error {
 			_, _ = tx.Exec(ctx, "SELECT 1/0")
 			return nil
-		}, annals.ErrInvalid},
+		}, annals.ErrInvalid, 0},
 		"breaks a constraint": {func(ctx context.Context, tx pgx.Tx, _ annals.State) error {
 			_, err := tx.Exec(ctx, "INSERT INTO counts VALUES (1, 1)")
 			return err
-		}, annals.ErrConstraint},
+		}, annals.ErrConstraint, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, url := users(t, pgstore.Options{WriteTimeout: 300 * time.Millisecond}, c.handler, bindName)
+			s, url := users(t, pgstore.Options{WriteTimeout: c.timeout}, c.handler, bindName)
 			err := put(t, s, "User|1", 0, text("x"))
 			if c.kind != nil {
 				wantKind(t, err, c.kind)

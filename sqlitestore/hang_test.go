@@ -134,9 +134,15 @@ func TestContextEndsWhileATransactionWrites(t *testing.T) {
 	written := 0
 	for i := range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
+		ends := func() { time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel) }
+		if i%2 == 0 {
+			ends()
+		}
 		err := s.InTx(ctx, func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
 			defer func() { written++ }()
+			if i%2 == 1 { // also where a transaction takes long to begin
+				ends()
+			}
 			ctx = context.WithoutCancel(ctx)
 			for n := annals.SeqNr(0); ; n++ {
 				if _, err := in.Journal().Append(ctx, commit("T|1", n, 1)); err != nil {
@@ -151,7 +157,7 @@ func TestContextEndsWhileATransactionWrites(t *testing.T) {
 		mustAppend(t, s, commit("T|2", annals.SeqNr(i), 1))
 		cancel()
 	}
-	if got := numbers(t, s, "T|1"); got != nil || count(t, s.DB(), "SELECT count(*) FROM notes") != 0 || written == 0 {
+	if got := numbers(t, s, "T|1"); got != nil || count(t, s.DB(), "SELECT count(*) FROM notes") != 0 || written < 50 {
 		t.Errorf("of transactions that were undone there are %v, %d of 100 began", got, written)
 	}
 }
