@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -19,11 +20,23 @@ func holds(condition string, names map[string]string, values plan.Item, it plan.
 	if condition == "" {
 		return true
 	}
-	c := expression{words: tokens.FindAllString(condition, -1), names: names, values: values, item: it}
-	if strings.Join(c.words, "") != strings.ReplaceAll(condition, " ", "") {
+	c := expression{words: words(condition), names: names, values: values, item: it}
+	return c.any()
+}
+
+// read has the words of conditions that were read before: tests ask for few conditions, each of them very often.
+var read sync.Map
+
+func words(condition string) []string {
+	if known, ok := read.Load(condition); ok {
+		return known.([]string)
+	}
+	all := tokens.FindAllString(condition, -1)
+	if strings.Join(all, "") != strings.ReplaceAll(condition, " ", "") {
 		panic("unknown condition " + condition)
 	}
-	return c.any()
+	read.Store(condition, all)
+	return all
 }
 
 type expression struct {
@@ -109,18 +122,24 @@ func (c *expression) value(placeholder string) types.AttributeValue {
 	return v
 }
 
+var (
+	addition   = regexp.MustCompile(`^ADD (#\w+) (:\w+)$`)
+	assignment = regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), (:\w+)\)|(:\w+))`)
+	assigned   = regexp.MustCompile(`#\w+ = `)
+)
+
 // updated returns the item stands after an update of the form SET a = b, … REMOVE c, …, where b is a value or if_not_exists(name, value), or
 // of the form ADD a b for a set of strings.
 func updated(op plan.Op, stands plan.Item) plan.Item {
 	c := expression{names: op.Names, values: op.Values, item: stands}
 	it := maps.Clone(op.Key)
 	maps.Copy(it, stands)
-	if m := regexp.MustCompile(`^ADD (#\w+) (:\w+)$`).FindStringSubmatch(op.Update); m != nil {
+	if m := addition.FindStringSubmatch(op.Update); m != nil {
 		it[c.name(m[1])] = union(stands[c.name(m[1])], c.value(m[2]))
 		return it
 	}
 	sets, removes, _ := strings.Cut(strings.TrimPrefix(op.Update, "SET "), " REMOVE ")
-	for _, m := range regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), (:\w+)\)|(:\w+))`).FindAllStringSubmatch(sets, -1) {
+	for _, m := range assignment.FindAllStringSubmatch(sets, -1) {
 		switch {
 		case m[4] != "":
 			it[c.name(m[1])] = c.value(m[4])
@@ -130,7 +149,7 @@ func updated(op plan.Op, stands plan.Item) plan.Item {
 			it[c.name(m[1])] = c.value(m[3])
 		}
 	}
-	if n := strings.Count(sets, " = "); n == 0 || n != len(regexp.MustCompile(`#\w+ = `).FindAllString(sets, -1)) {
+	if n := strings.Count(sets, " = "); n == 0 || n != len(assigned.FindAllString(sets, -1)) {
 		panic(fmt.Sprintf("unknown update %q", op.Update))
 	}
 	if removes != "" {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"iter"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,7 +56,8 @@ func (a *process) request(do ...func()) {
 
 func (a *process) hear(text string) {
 	sum := fnv.New64a()
-	_, _ = fmt.Fprint(sum, a.heard, text)
+	_, _ = sum.Write(strconv.AppendUint(nil, a.heard, 10))
+	_, _ = io.WriteString(sum, text)
 	a.heard = sum.Sum64()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -15,55 +16,62 @@ import (
 const shown = 48
 
 // show returns a value in readable form: S "text", N 1, B 0102, SS ["a" "b"], L [...], M {...}.
-func show(v types.AttributeValue) string {
+func show(v types.AttributeValue) string { return string(appendValue(nil, v)) }
+
+// appendValue appends what show returns. Tests of orders show items very often.
+func appendValue(to []byte, v types.AttributeValue) []byte {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
 		if len(v.Value) > 2*shown {
-			return fmt.Sprintf("S %q… %d bytes", v.Value[:shown/2], len(v.Value))
+			return fmt.Appendf(to, "S %q… %d bytes", v.Value[:shown/2], len(v.Value))
 		}
-		return fmt.Sprintf("S %q", v.Value)
+		return strconv.AppendQuote(append(to, "S "...), v.Value)
 	case *types.AttributeValueMemberN:
-		return "N " + v.Value
+		return append(append(to, "N "...), v.Value...)
 	case *types.AttributeValueMemberB:
 		if len(v.Value) > 2*shown {
-			return fmt.Sprintf("B %d bytes", len(v.Value))
+			return fmt.Appendf(to, "B %d bytes", len(v.Value))
 		}
-		return "B " + hex.EncodeToString(v.Value)
+		return hex.AppendEncode(append(to, "B "...), v.Value)
 	case *types.AttributeValueMemberBOOL:
-		return fmt.Sprintf("BOOL %v", v.Value)
+		return strconv.AppendBool(append(to, "BOOL "...), v.Value)
 	case *types.AttributeValueMemberSS:
-		return fmt.Sprintf("SS %q", v.Value)
+		return fmt.Appendf(to, "SS %q", v.Value)
 	case *types.AttributeValueMemberL:
-		all := make([]string, len(v.Value))
+		to = append(to, "L ["...)
 		for i, e := range v.Value {
-			all[i] = show(e)
+			if i > 0 {
+				to = append(to, ", "...)
+			}
+			to = appendValue(to, e)
 		}
-		return "L [" + strings.Join(all, ", ") + "]"
+		return append(to, ']')
 	case *types.AttributeValueMemberM:
-		all := make([]string, 0, len(v.Value))
-		for _, name := range slices.Sorted(maps.Keys(v.Value)) {
-			all = append(all, name+" "+show(v.Value[name]))
-		}
-		return "M {" + strings.Join(all, ", ") + "}"
+		return append(appendValues(append(to, "M {"...), v.Value), '}')
 	}
-	return fmt.Sprintf("%T", v)
+	return fmt.Appendf(to, "%T", v)
+}
+
+// appendValues appends names and values, in the order of the names.
+func appendValues(to []byte, values plan.Item) []byte {
+	for i, name := range slices.Sorted(maps.Keys(values)) {
+		if i > 0 {
+			to = append(to, ", "...)
+		}
+		to = appendValue(append(append(to, name...), ' '), values[name])
+	}
+	return to
 }
 
 func showItem(it plan.Item) string {
-	var b strings.Builder
+	var b []byte
 	for _, name := range slices.Sorted(maps.Keys(it)) {
-		fmt.Fprintf(&b, "    %s %s\n", name, show(it[name]))
+		b = append(appendValue(append(append(append(b, "    "...), name...), ' '), it[name]), '\n')
 	}
-	return b.String()
+	return string(b)
 }
 
-func showKey(key plan.Item) string {
-	all := make([]string, 0, len(key))
-	for _, name := range slices.Sorted(maps.Keys(key)) {
-		all = append(all, name+" "+show(key[name]))
-	}
-	return strings.Join(all, ", ")
-}
+func showKey(key plan.Item) string { return string(appendValues(nil, key)) }
 
 func showOp(op plan.Op) string {
 	var b strings.Builder
