@@ -71,7 +71,9 @@ func cases[T any](ways map[string]Late, times int) map[string]func(t *testing.T,
 	for _, g := range guarantees {
 		all[string(g)] = func(t *testing.T, target Target[T], r *random.Source) {
 			w := newWorld(target, g, r)
-			w.kills = *kills * times
+			if w.kills = *kills * times; times == 1 { // each write is a request to a server
+				w.rounds = 2 * w.kills
+			}
 			if err := w.run(t.Context()); err != nil {
 				t.Error(err)
 			}

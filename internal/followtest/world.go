@@ -23,9 +23,8 @@ import (
 const (
 	name     = "followed" // of the projection
 	writers  = 6
-	each     = 4  // entities of a writer
-	rounds   = 25 // in each of which a writer writes to each of its entities
-	runners  = 4  // at a time
+	each     = 4 // entities of a writer
+	runners  = 4 // at a time
 	ranges   = 8
 	lease    = 300 * time.Millisecond
 	poll     = 100 * time.Millisecond
@@ -39,6 +38,7 @@ type world[T any] struct {
 	guarantee guarantee
 	random    *random.Source
 	kills     int
+	rounds    int           // in each of which a writer writes to each of its entities
 	lies      late.Lies     // of the store to the runners
 	broken    atomic.Bool   // the handler of each event fails, and its entity is parked
 	patience  time.Duration // how long the runners may take after the last write
@@ -84,7 +84,7 @@ func newWorld[T any](target Target[T], g guarantee, r *random.Source) *world[T] 
 	if target.Events == nil {
 		target.Events = target.Store
 	}
-	return &world[T]{Target: target, guarantee: g, random: r, patience: patience, poll: poll, last: map[annals.PersistenceID]annals.SeqNr{}}
+	return &world[T]{Target: target, guarantee: g, random: r, rounds: 25, patience: patience, poll: poll, last: map[annals.PersistenceID]annals.SeqNr{}}
 }
 
 // run writes events and kills runners. It returns what is wrong with what they handled.
@@ -116,7 +116,7 @@ func (w *world[T]) write(ctx context.Context, writer int) error {
 	for i := range ids {
 		ids[i] = annals.NewPersistenceID(Type, fmt.Sprintf("%d-%d", writer, i))
 	}
-	for range rounds {
+	for range w.rounds {
 		for i, id := range ids {
 			if !w.random.OneIn(8) || w.Events != annals.Store(w.Store) {
 				if err := w.append(ctx, w.commit(id)); err != nil {

@@ -39,11 +39,12 @@ func Turns(t *testing.T, here, there annals.Store) {
 				t.Fatal(err)
 			}
 			defer owners.Close()
-			// A share may become right later. A second in which an owner was run too late for the gap that the other one left says nothing.
+			// A share may become right later. A time in which an owner was run too late for the gap that the other one left says nothing.
+			const long = 600 * time.Millisecond
 			var ratio float64
-			for tries, seconds := 0, 0; tries < 6 && seconds < 60; seconds++ {
+			for tries, times := 0, 0; tries < 10 && times < 100; times++ {
 				late := lateness(t.Context())
-				if err := owners.Run(t.Context(), "hot", c.callers, time.Second); err != nil {
+				if err := owners.Run(t.Context(), "hot", c.callers, long); err != nil {
 					t.Fatal(err)
 				}
 				if late() < 10*time.Millisecond {
