@@ -35,8 +35,9 @@ test: servers ## every test; go vet is part of make lint, and the longest packag
 servers: ## install the database servers that tests start: PostgreSQL with PgBouncer, a DynamoDB
 	@scripts/servers.sh
 
-# LESS=1, as CI, uses less data, and leaves out tests of hosts and of networks, which say the same of each server: make test runs all of them.
-unversioned = ^Test(Projections|Timers|Turns|Rules|TwoRuntimes|Hosts|Handlers|Accounts|Deleted|Kinds)|BehindAPooler$$|OnASilentNetwork$$|OnASlowNetwork$$
+# LESS=1, as CI, uses less data, and leaves out tests of hosts and of networks, and those that look for mutants, which say the same of each server:
+# make test runs all of them.
+unversioned = ^Test(Projections|Timers|Turns|Rules|TwoRuntimes|Hosts|Handlers|Accounts|Deleted|Kinds|Mutants|FaultsFind)|BehindAPooler$$|OnASilentNetwork$$|OnASlowNetwork$$
 
 versions: servers ## the tests of pgstore on the oldest and the newest PostgreSQL that are supported upstream; LESS=1 as CI
 	@$(MAKE) --no-print-directory -j2 -Otarget version14 version18
@@ -64,7 +65,7 @@ as_tests = export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) $(compiler)"
 # memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
 unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|LongEntity|LongTexts|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
-unraced := $(unraced)|^Test(ExportedTests|ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|FeedModel|Latency|AuditIsBounded|WindowIsBounded|CorruptChunk|InTime|ManyTimersAtOnce)$$|^TestAllocations
+unraced := $(unraced)|^Test(ExportedTests|ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|LostEventsOfThePlugin|FeedModel|Latency|AuditIsBounded|WindowIsBounded|CorruptChunk|InTime|ManyTimersAtOnce)$$|^TestAllocations
 unraced := $(unraced)|^TestPage(Rights|IsHarmless|InABrowser)$$
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
@@ -96,7 +97,7 @@ soakplain:
 	$(in_memory) $(plain) -run 'TestRules$$' ./sqlitestore ./pgstore ./dynamostore -count $(call times,4)
 	$(in_memory) $(plain) -run 'UnderKill|ManyTimers' ./process -rounds $(call times,4) -timers $(call times,20000)
 	$(in_memory) $(plain) -run 'TestFleet' ./internal/fleet -rollouts $(ROUNDS)
-	$(in_memory) $(plain) -run 'ManyParked' ./projection -parked $(call times,20000)
+	$(in_memory) $(plain) -run 'ManyParked' ./projection -parked $(call times,10000)
 
 plain = CGO_ENABLED=0 $(GO) test -vet=off -parallel 4 -timeout 60m $(compiler)
 times = $$(($(1) * $(ROUNDS)))
