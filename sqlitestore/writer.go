@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -154,6 +155,7 @@ func (w *writer) execute(ctx context.Context, plain bool) {
 	if !w.anyWaits(plain) {
 		return
 	}
+	w.yield()
 	g := group{plain: plain, expected: w.lastGroup, patience: w.lastCommit / 2}
 	err := w.begin(ctx)
 	switch {
@@ -285,6 +287,25 @@ func (w *writer) gather(g *group) bool {
 		}
 	}
 	return w.take(g)
+}
+
+// yield lets the goroutines run that are ready, as long as some of them write: after a group its callers often read and write again. On a disk whose
+// COMMIT is short gather does not wait long enough for them. A writer that was alone in the group before does not yield. No other process
+// waits meanwhile, because the file is not locked yet.
+func (w *writer) yield() {
+	if w.lastGroup <= 1 {
+		return
+	}
+	for before := -1; ; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n <= before || n >= maxGroupWrites {
+			return
+		}
+		before = n
+		runtime.Gosched()
+	}
 }
 
 // refused reports whether err, a result of apply, means that the transaction is as it was before. It is true for nil.
