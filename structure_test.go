@@ -42,9 +42,9 @@ var rules = []struct {
 
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
 	{pkg: "aggregate", may: "root ability codec behavior internal/backoff internal/claims internal/contexts internal/host internal/keys internal/panics"},
-	{pkg: "query", may: "root ability internal/backoff internal/claims internal/progress internal/valid internal/warning"},
+	{pkg: "query", may: "root ability internal/backoff internal/claims internal/position internal/progress internal/valid internal/warning"},
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/keys internal/panics internal/progress"},
-	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/contexts internal/document internal/leases internal/panics internal/progress internal/valid"},
+	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/contexts internal/document internal/leases internal/panics internal/position internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
 	{pkg: "process", may: "root ability aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/keys internal/panics internal/quote"},
 	{pkg: "process/processtest", may: "root codec process"},
@@ -80,7 +80,7 @@ var rules = []struct {
 	{pkg: "internal/random"},                                       // the random choices of tests
 	{pkg: "internal/valid", may: "root ability internal/progress"}, // for package driver and hosts
 	{pkg: "internal/panics", may: "root"},
-	{pkg: "internal/position", may: "root"}, // for stores
+	{pkg: "internal/position", may: "root"}, // for stores, feeds and projections
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries, pgstore, driver and valid
 	{pkg: "internal/storeurl"},
 	{pkg: "internal/warning"},
@@ -96,7 +96,7 @@ var rules = []struct {
 	// lost compares what a store tells of an entity with and without a row.
 	{pkg: "internal/lost", may: "root ability"},
 	// followtest checks feeds and projections on a store, in the tests of stores.
-	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/late internal/random query projection"},
+	{pkg: "internal/followtest", may: "root codec internal/backoff internal/faulty internal/late internal/position internal/random query projection"},
 	// verifytest compares what package verify finds with what a test has damaged, for storetest and the tests of stores.
 	{pkg: "internal/verifytest", may: "root ability verify"},
 	// Database servers for tests and measurements.

@@ -191,7 +191,8 @@ func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, id := range slices.Sorted(slices.Values(ids)) {
 			slice := id.Slice()
-			for _, r := range position.Alone(slice) {
+			for _, spread := range []bool{false, true} {
+				r := position.As(annals.SliceRange{From: slice, To: slice + 1}, spread)[0]
 				if _, err := v.lockRanges(ctx, tx, projection, r); err != nil {
 					return err
 				}

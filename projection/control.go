@@ -97,7 +97,7 @@ func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
 	if err := c.Pause(ctx); err != nil {
 		return err
 	}
-	if err := c.keepPast(ctx, c.store, c.name); err != nil {
+	if err := c.keepPast(ctx, c.store, c.name, before); err != nil {
 		return err
 	}
 	if err := c.store.Offsets().Reset(ctx, c.name, annals.SliceRange{}, to); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/leases"
+	"github.com/annals-go/annals/internal/position"
 )
 
 // group shares the slices of a projection among the runners that take part in it, in any number of processes: each range of slices is
@@ -238,33 +239,29 @@ func (m *member) report(ctx context.Context, r annals.SliceRange) {
 	}
 }
 
-// begun returns r with the ranges of this runner, if there are no others. A projection follows the same events for ever. Its ranges are of the kind of the
+// begun returns r with the ranges of this group, if there are no runners. A projection follows the same events for ever. Its ranges are of the kind of the
 // positions that were saved before there was a record, if any.
-func (m *member) begun(ctx context.Context, r record) (record, error) {
+func (g *group) begun(ctx context.Context, r record) (record, error) {
+	spread := position.Spread(r.whole())
 	if len(r.Ranges) == 0 {
-		r.Source = m.source
-	}
-	if len(r.Runners) == 0 && len(r.Ranges) != m.ranges {
-		divide := annals.SliceRanges
-		if len(r.Ranges) == 0 && m.spread {
-			positions, err := m.store.Offsets().Load(ctx, m.projection, annals.SliceRange{})
-			if err != nil {
-				return r, err
-			}
-			if i := slices.IndexFunc(positions, saved); i < 0 || positions[i].Slices.From >= annals.SliceCount {
-				divide = annals.SpreadRanges
-			}
-		} else if r.whole().From > 0 {
-			divide = annals.SpreadRanges
+		positions, err := g.store.Offsets().Load(ctx, g.projection, annals.SliceRange{})
+		if err != nil {
+			return r, err
 		}
+		r.Source, spread = g.source, g.spread
+		if i := slices.IndexFunc(positions, saved); i >= 0 {
+			spread = position.Spread(positions[i].Slices)
+		}
+	}
+	if len(r.Runners) == 0 && len(r.Ranges) != g.ranges {
 		r.Ranges = nil
-		for _, s := range divide(m.ranges) {
+		for _, s := range position.Divide(g.ranges, spread) {
 			r.Ranges = append(r.Ranges, lease{From: s.From, To: s.To})
 		}
 	}
-	if r.Source != m.source {
-		return r, &stopped{&annals.Error{Op: "run projection", ID: recordOf(m.projection).ID, Kind: annals.ErrInvalid,
-			Err: fmt.Errorf("it follows %v, not %v", r.Source, m.source)}}
+	if r.Source != g.source {
+		return r, &stopped{&annals.Error{Op: "run projection", ID: recordOf(g.projection).ID, Kind: annals.ErrInvalid,
+			Err: fmt.Errorf("it follows %v, not %v", r.Source, g.source)}}
 	}
 	return r, nil
 }

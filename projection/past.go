@@ -10,6 +10,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/document"
+	"github.com/annals-go/annals/internal/position"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
 )
@@ -106,10 +107,9 @@ func waitedOf(projection string, slice int) document.Document[waited] {
 	}}
 }
 
-// loadPast reads the past of projection, with what waited in r, nil when there is none. It reads the positions of all slices, because their ranges may
-// be those of an old projection, which has other numbers for the slices.
+// loadPast reads the past of projection in r, nil when there is none.
 func loadPast(ctx context.Context, s annals.Store, projection string, r annals.SliceRange) (*past, error) {
-	positions, err := s.Offsets().Load(ctx, progress.PastName(projection), annals.SliceRange{})
+	positions, err := s.Offsets().Load(ctx, progress.PastName(projection), r)
 	if err != nil || !slices.ContainsFunc(positions, saved) {
 		return nil, err
 	}
@@ -140,9 +140,9 @@ func loadWaited(ctx context.Context, s annals.Store, projection string, r annals
 // saved reports whether p says that something was handled.
 func saved(p annals.Position) bool { return p.Through != (annals.Offset{}) || len(p.Offsets) > 0 }
 
-// keepPast adds what the projection of c has handled to the past of projection in s: since it was reset last, and before. What is in that past
-// stays there.
-func (c *Control) keepPast(ctx context.Context, s annals.Store, projection string) error {
+// keepPast adds what the projection of c has handled to the past of projection in s, whose record is r: since it was reset last, and before. What is in
+// that past stays there.
+func (c *Control) keepPast(ctx context.Context, s annals.Store, projection string, r record) error {
 	before, err := loadPast(ctx, c.store, c.name, annals.SliceRange{})
 	if err != nil {
 		return err
@@ -163,16 +163,18 @@ func (c *Control) keepPast(ctx context.Context, s annals.Store, projection strin
 			}
 		}
 	}
-	if before != nil && projection != c.name {
-		if err := addPast(ctx, s, projection, before); err != nil {
+	spread := position.Spread(r.whole())
+	if before != nil && (projection != c.name || position.Spread(before.positions[0].Slices) != spread) {
+		if err := addPast(ctx, s, projection, spread, before); err != nil {
 			return err
 		}
 	}
-	return addPast(ctx, s, projection, since)
+	return addPast(ctx, s, projection, spread, since)
 }
 
-// addPast adds q to the past of projection. What waited is stored before the positions, so that no event counts as handled that was not.
-func addPast(ctx context.Context, s annals.Store, projection string, q *past) error {
+// addPast adds q to the past of projection, whose ranges are of annals.SpreadRanges if spread says so. The past has the same ranges, so that all
+// calls save it in one kind. What waited is stored before the positions, so that no event counts as handled that was not.
+func addPast(ctx context.Context, s annals.Store, projection string, spread bool, q *past) error {
 	name := progress.PastName(projection)
 	positions, err := s.Offsets().Load(ctx, name, annals.SliceRange{})
 	if err != nil {
@@ -204,7 +206,7 @@ func addPast(ctx context.Context, s annals.Store, projection string, q *past) er
 		if !saved(x) {
 			continue
 		}
-		for _, r := range rangesLike(positions, x.Slices) {
+		for _, r := range position.As(x.Slices, spread) {
 			step := annals.Progress{Projection: name, Slices: r, Through: x.Through}
 			if err := s.Offsets().Save(ctx, step); err != nil {
 				return err
@@ -220,27 +222,6 @@ func addPast(ctx context.Context, s annals.Store, projection string, q *past) er
 		}
 	}
 	return nil
-}
-
-// rangesLike returns r. Where the ranges of positions, which are all, are saved and of the other kind (annals.SliceRanges or annals.SpreadRanges), it
-// returns the slices of r one by one as that kind numbers them.
-func rangesLike(positions []annals.Position, r annals.SliceRange) (all []annals.SliceRange) {
-	from, _ := r.Bounds()
-	stored, _ := positions[0].Slices.Bounds()
-	if !slices.ContainsFunc(positions, saved) || from/annals.SliceCount == stored/annals.SliceCount {
-		return []annals.SliceRange{r}
-	}
-	ones := annals.SliceRanges(annals.SliceCount)
-	if stored >= annals.SliceCount {
-		ones = annals.SpreadRanges(annals.SliceCount)
-	}
-	for slice := range annals.SliceCount {
-		if r.Contains(slice) {
-			i := slices.IndexFunc(ones, func(one annals.SliceRange) bool { return one.Contains(slice) })
-			all = append(all, ones[i])
-		}
-	}
-	return all
 }
 
 func bySlice(all waited) map[int]waited {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/cleanup"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -416,6 +418,59 @@ func TestRebuildingInRangesFarApart(t *testing.T) {
 			}
 			slices.Sort(want)
 			equal(t, "in the new read model", h.take(), want)
+		})
+	}
+}
+
+// The new projection is reset at the moment when its rebuild first looks at the old one, whose ranges are of the other kind. What both keep is in
+// ranges of one kind, those of the new projection, and nothing of it is left out.
+func TestResetDuringTheFirstLook(t *testing.T) {
+	t.Parallel()
+	for _, spread := range []bool{false, true} { // the new projection
+		synctest.Test(t, func(t *testing.T) {
+			events, model, h := memstore.New(), memstore.New(), &rebuilt{}
+			project := func(name string, spread bool, model annals.Store, handle func(envelope) error) *Runner {
+				from := annals.Store(events)
+				if spread {
+					from = spreading{events}
+				}
+				return must(t)(AtLeastOnce(name, Source[int]{Store: from, Type: "T", Codec: numbers}, model, func(_ context.Context, e envelope) error { return handle(e) }, Options{Logger: silent}))
+			}
+			add(t, events, 1, 20, 1)
+			next := project("p2", spread, model, h.handle)
+			catchUp(t, next)
+			add(t, events, 1, 30, 1)
+			catchUp(t, project("p", !spread, model, func(envelope) error { return nil }))
+			h.take()
+			var reset bool
+			during := &faulty.Store{Store: model, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+				if p, ok := c.Arg.(*annals.Progress); ok && strings.Contains(p.Projection, "past") && !reset {
+					reset = true
+					if err := next.Control().Reset(ctx, annals.Offset{}); err != nil {
+						return err
+					}
+				}
+				return run()
+			}}
+			r := Rebuild{Old: NewControl(model, "p"), Next: project("p2", spread, during, h.handle), SwitchOver: func(context.Context) error { return nil }}
+			if err := r.Run(t.Context()); err != nil || !reset {
+				t.Fatal(err, reset)
+			}
+			for _, event := range h.take() {
+				if event[0] != '+' {
+					t.Errorf("%s was handed over without Rebuilding", event)
+				}
+			}
+			for i, r := range []annals.SliceRange{{From: 0, To: annals.SliceCount}, {From: annals.SliceCount, To: 2 * annals.SliceCount}} {
+				positions, err := model.Offsets().Load(t.Context(), "annals.past|p2", r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found := slices.ContainsFunc(positions, func(p annals.Position) bool { return p.Through != annals.Offset{} })
+				if want := (i == 1) == spread; found != want {
+					t.Errorf("the new projection spreads: %t; the past has ranges like %v: %t, want %t", spread, r, found, want)
+				}
+			}
 		})
 	}
 }

@@ -90,7 +90,11 @@ func (r Rebuild) fault() error {
 
 // look makes what the old projection has handled the past of the new one.
 func (r Rebuild) look(ctx context.Context) error {
-	if err := r.Old.keepPast(ctx, r.Next.offsets, r.Next.name); err != nil {
+	next, err := r.Next.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.Old.keepPast(ctx, r.Next.offsets, r.Next.name, next); err != nil {
 		return err
 	}
 	return r.Next.Control().ordered(ctx, "rebuild")

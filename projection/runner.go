@@ -12,6 +12,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/document"
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
 	"github.com/annals-go/annals/internal/valid"
@@ -103,11 +104,7 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // run calls work for each range that the Runner gets, until ctx ends.
 func (r *Runner) run(ctx context.Context, work work) error {
-	g := &group{
-		store: r.offsets, projection: r.name, source: r.stream.source,
-		ranges: r.o.Ranges, spread: r.stream.store.Capabilities().SpreadSlices, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
-	}
-	err := g.run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
+	err := r.group().run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
 		defer r.waits.hold(slices)()
 		return work(ctx, slices, epoch)
 	})
@@ -115,4 +112,24 @@ func (r *Runner) run(ctx context.Context, work work) error {
 		return stop.error
 	}
 	return err
+}
+
+func (r *Runner) group() *group {
+	return &group{
+		store: r.offsets, projection: r.name, source: r.stream.source,
+		ranges: r.o.Ranges, spread: r.stream.store.Capabilities().SpreadSlices, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
+	}
+}
+
+// begin returns the record of the projection, with the ranges of this Runner if it has none yet.
+func (r *Runner) begin(ctx context.Context) (begun record, err error) {
+	err = recordOf(r.name).Change(ctx, r.offsets, func(x *record) error {
+		if begun = *x; len(x.Ranges) > 0 {
+			return document.ErrUnchanged
+		}
+		begun, err = r.group().begun(ctx, *x)
+		*x = begun
+		return err
+	})
+	return begun, err
 }

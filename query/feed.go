@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/position"
 	"github.com/annals-go/annals/internal/valid"
 )
 
@@ -127,7 +128,7 @@ func intersect(a, b annals.SliceRange) (annals.SliceRange, error) {
 	}
 	both := annals.SliceRange{From: max(a.From, b.From), To: min(a.To, b.To)}
 	switch {
-	case a.From/annals.SliceCount != b.From/annals.SliceCount:
+	case position.Spread(a) != position.Spread(b):
 		return both, errors.New("of the ranges " + a.String() + " and " + b.String() + " one is of SliceRanges, and one of SpreadRanges")
 	case both.From >= both.To:
 		return both, errors.New("no range is in both " + a.String() + " and " + b.String())

@@ -11,6 +11,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/late"
+	"github.com/annals-go/annals/internal/position"
 	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/projection"
 )
@@ -354,11 +355,7 @@ func (w *world[T]) inEachRange() (ids []annals.PersistenceID) {
 
 // sliceRange is the range of the projection with id.
 func (w *world[T]) sliceRange(id annals.PersistenceID) (own annals.SliceRange) {
-	divide := annals.SliceRanges
-	if w.Events.Capabilities().SpreadSlices {
-		divide = annals.SpreadRanges
-	}
-	for _, r := range divide(ranges) {
+	for _, r := range position.Divide(ranges, w.Events.Capabilities().SpreadSlices) {
 		if r.Contains(id.Slice()) {
 			own = r
 		}

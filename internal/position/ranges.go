@@ -56,11 +56,26 @@ func Slices(r annals.SliceRange) (all []int32) {
 	return all
 }
 
-// Alone returns the two ranges that have slice and no other: that of annals.SliceRanges and that of annals.SpreadRanges.
-func Alone(slice int) [2]annals.SliceRange {
-	far := annals.SpreadRanges(annals.SliceCount)
-	i := slices.IndexFunc(far, func(r annals.SliceRange) bool { return r.Contains(slice) })
-	return [2]annals.SliceRange{{From: slice, To: slice + 1}, far[i]}
+// Spread reports whether r is of annals.SpreadRanges, and not of annals.SliceRanges.
+func Spread(r annals.SliceRange) bool { return r.From >= annals.SliceCount }
+
+// Divide is annals.SpreadRanges or annals.SliceRanges.
+func Divide(n int, spread bool) []annals.SliceRange {
+	if spread {
+		return annals.SpreadRanges(n)
+	}
+	return annals.SliceRanges(n)
+}
+
+// As returns the slices of r in ranges of the kind that spread says: r, or one range for each slice where r is of the other kind.
+func As(r annals.SliceRange, spread bool) []annals.SliceRange {
+	if Spread(r) == spread {
+		return []annals.SliceRange{r}
+	}
+	all := Slices(r)
+	return slices.DeleteFunc(Divide(annals.SliceCount, spread), func(one annals.SliceRange) bool {
+		return !slices.ContainsFunc(all, func(slice int32) bool { return one.Contains(int(slice)) })
+	})
 }
 
 // Bounds returns those of r. All slices have the numbers that they have in rs.
