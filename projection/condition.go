@@ -18,6 +18,7 @@ type condition struct {
 	mu      sync.Mutex
 	called  time.Time // when the handler was called that has not returned; zero: there is none
 	since   time.Time // when the first try of what has not succeeded yet began; zero: all has
+	steps   int64     // that have succeeded
 	repeats int64     // steps that were done again
 	cause   string    // of the last of them
 	said    time.Duration
@@ -100,6 +101,14 @@ func (h *condition) succeeds() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since, h.said = time.Time{}, 0
+	h.steps++
+}
+
+// succeeded is how often something has.
+func (h *condition) succeeded() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.steps
 }
 
 // repeat notes that a step is done again because of err. It returns how many were.

@@ -31,6 +31,7 @@ type group struct {
 	lease      time.Duration // without a sign of life for so long, the others take the ranges of this runner; at least 1 ms
 	log        *slog.Logger
 	now        func() time.Time                                  // time.Now; only differences count
+	steps      func(annals.SliceRange) int64                     // counts what this runner has saved
 	orders     *atomic.Int64                                     // is set to record.Orders; may be nil
 	health     func(annals.SliceRange) *condition                // may be nil
 	tell       func(context.Context, annals.Call, annals.Result) // set where health is
@@ -65,7 +66,8 @@ type member struct {
 	newest   bool  // record is known to be the newest, unless another runner has joined
 	beat     int64 // of this runner's last sign of life, also when it was removed from the record since
 	beatAt   time.Time
-	floor    int64     // higher than the epochs that have fenced this runner
+	floor    int64 // higher than the epochs that have fenced this runner
+	patience leases.Patience
 	late     int64     // events that became visible too late and are not in the record yet
 	lateAt   time.Time // when the last of them was found
 
@@ -82,6 +84,8 @@ func newMember(g *group, work work) *member {
 type task struct {
 	epoch int64
 	stop  context.CancelFunc
+	began time.Time
+	steps int64 // group.steps then
 }
 
 // ending says that a work has returned.
@@ -126,6 +130,9 @@ func (m *member) loop(ctx context.Context) error {
 func (m *member) end(e ending) error {
 	for {
 		m.takeLate(e.slices)
+		if e.epoch > 0 {
+			m.lost(e.slices, m.running[e.slices])
+		}
 		delete(m.running, e.slices)
 		m.floor = max(m.floor, e.epoch)
 		if e.err != nil {
@@ -136,6 +143,13 @@ func (m *member) end(e ending) error {
 		default:
 			return nil
 		}
+	}
+}
+
+// lost takes note that the others have taken away r from the work t.
+func (m *member) lost(r annals.SliceRange, t task) {
+	if m.steps(r) == t.steps {
+		m.patience.Mistake(t.began)
 	}
 }
 
@@ -156,9 +170,14 @@ func (m *member) look(ctx context.Context) error {
 		m.revision = revision
 	}
 	self, joined := m.record.Runners[m.id]
-	if !joined || now.Sub(m.beatAt) >= m.lease/4 {
+	if !joined { // the others have taken it for dead, if something is running
+		for r, t := range m.running {
+			m.lost(r, t)
+		}
+	}
+	if lease := m.patience.Lease(m.lease, now); !joined || now.Sub(m.beatAt) >= lease/4 {
 		m.beat++
-		self = runner{Beat: m.beat, Lease: m.lease.Milliseconds()}
+		self = runner{Beat: m.beat, Lease: lease.Milliseconds()}
 	}
 	epochs := map[annals.SliceRange]int64{}
 	for r, t := range m.running {
@@ -291,7 +310,7 @@ func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 	if m.health != nil {
 		m.wait.Go(func() { m.report(watching, r) })
 	}
-	m.running[r] = task{epoch, stop}
+	m.running[r] = task{epoch, stop, m.now(), m.steps(r)}
 	m.log.DebugContext(ctx, "annals: a range is taken", "projection", m.projection, "runner", m.id, "slices", r, "epoch", epoch)
 	m.changes(ctx, opTake)
 	m.wait.Go(func() {

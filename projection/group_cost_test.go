@@ -67,7 +67,7 @@ func TestCostOfLeasesOnDynamoDB(t *testing.T) {
 			for range c.runners {
 				m := newMember(&group{
 					store: s, projection: "account-threads", source: source{Type: "account"}, ranges: 4, lease: 10 * time.Second,
-					log: slog.New(slog.DiscardHandler), now: func() time.Time { return now },
+					log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }, steps: func(annals.SliceRange) int64 { return 0 },
 				}, func(ctx context.Context, _ annals.SliceRange, _ int64) error {
 					<-ctx.Done()
 					return nil

@@ -67,6 +67,7 @@ func TestGroupStoppedRunner(t *testing.T) {
 				one, two := w.join(nil), w.join(nil)
 				w.shared(2, 2*testLease)
 				for range 5 {
+					w.sleep(time.Second) // each work saves something, so that the lease stays as it is
 					one.link.stop.Shut()
 					w.shared(1, 2*testLease)
 					w.sleep(time.Minute)
@@ -349,7 +350,7 @@ func TestGroupWorkFails(t *testing.T) {
 	inWorld(t, 4, func(t *testing.T, w *world) {
 		failed := errors.New("stop")
 		other := 0
-		g := &group{store: w.store, projection: "p", source: source{Type: "T"}, ranges: 4, lease: testLease, log: slog.New(slog.DiscardHandler), now: time.Now}
+		g := &group{store: w.store, projection: "p", source: source{Type: "T"}, ranges: 4, lease: testLease, log: slog.New(slog.DiscardHandler), now: time.Now, steps: func(annals.SliceRange) int64 { return 0 }}
 		err := g.run(t.Context(), func(ctx context.Context, r annals.SliceRange, _ int64) error {
 			if r.From == 0 {
 				w.sleep(time.Minute)

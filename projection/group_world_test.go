@@ -26,7 +26,8 @@ type world struct {
 	ctx    context.Context
 	store  *memstore.Store
 	ranges int
-	noSave bool // a lease without a fence: saves do not name the epoch
+	noSave bool          // a lease without a fence: saves do not name the epoch
+	batch  time.Duration // that a work takes for an event
 
 	mu      sync.Mutex
 	handled map[annals.PersistenceID][]annals.SeqNr // acknowledged or not, in the order of the commits
@@ -39,7 +40,7 @@ type world struct {
 func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(t, &world{
-			T: t, ctx: t.Context(), store: memstore.New(), ranges: ranges,
+			T: t, ctx: t.Context(), store: memstore.New(), ranges: ranges, batch: 100 * time.Millisecond,
 			handled: map[annals.PersistenceID][]annals.SeqNr{}, working: map[annals.SliceRange]int{},
 		})
 	})
@@ -65,6 +66,7 @@ func (w *world) join(change func(*node)) *node {
 	n.group = &group{
 		store: n.link, projection: "p", source: source{Type: "T"}, ranges: w.ranges, lease: testLease,
 		log: slog.New(slog.DiscardHandler), now: time.Now,
+		steps: n.link.steps,
 	}
 	n.handles = n.work
 	if change != nil {
@@ -107,7 +109,7 @@ func entityOf(r annals.SliceRange) annals.PersistenceID {
 	}
 }
 
-// work handles an event every 100 ms.
+// work handles one event after another, and takes the time of a batch for each.
 func (n *node) work(ctx context.Context, r annals.SliceRange, epoch int64) error {
 	n.mu.Lock()
 	if n.working[r]++; n.working[r] > 1 {
@@ -124,17 +126,17 @@ func (n *node) work(ctx context.Context, r annals.SliceRange, epoch int64) error
 			n.Errorf("range %v was taken under epoch %d, and a save under the epoch before: %v, want ErrFenced", r, epoch, err)
 		}
 	}
-	id := entityOf(r)
+	id, batch := entityOf(r), finishing(ctx)
 	for {
 		done, err := n.link.Offsets().Handled(ctx, "p", id)
-		for err == nil {
+		for err == nil && ctx.Err() == nil {
 			next := annals.Offset{ID: id, SeqNr: done[0].SeqNr + 1, Time: time.Unix(int64(done[0].SeqNr+1), 0)}
 			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
+			case <-time.After(n.batch):
+			case <-batch.Done():
 				return ctx.Err()
 			}
-			if err = n.link.handle(ctx, annals.Progress{Projection: "p", Slices: r, Epoch: epoch, Offsets: []annals.Offset{next}}); err == nil {
+			if err = n.link.handle(batch, annals.Progress{Projection: "p", Slices: r, Epoch: epoch, Offsets: []annals.Offset{next}}); err == nil {
 				done[0] = next
 			}
 		}
@@ -165,6 +167,18 @@ func (w *world) total() (n int) {
 		n += len(all)
 	}
 	return n
+}
+
+// counts is how many events of each entity were handled; each range has one.
+func (w *world) counts() map[annals.PersistenceID]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[annals.PersistenceID]int{}
+	for _, r := range annals.SliceRanges(w.ranges) {
+		id := entityOf(r)
+		all[id] = len(w.handled[id])
+	}
+	return all
 }
 
 // faults counts events that were handled twice, and those that were left out.
@@ -245,10 +259,17 @@ type link struct {
 	mu    sync.Mutex
 	fault func(op string) (before, after error) // of each call, nil = none
 	calls map[string]int
+	saved map[annals.SliceRange]int64 // events
+}
+
+func (l *link) steps(r annals.SliceRange) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.saved[r]
 }
 
 func newLink(w *world) *link {
-	l := &link{Store: faulty.Store{Store: w.store}, world: w, calls: map[string]int{}}
+	l := &link{Store: faulty.Store{Store: w.store}, world: w, calls: map[string]int{}, saved: map[annals.SliceRange]int64{}}
 	l.Around = func(_ context.Context, c *faulty.Call, run func() error) error {
 		if p, ok := c.Arg.(*annals.Progress); ok && w.noSave {
 			p.Epoch = 0
@@ -290,7 +311,7 @@ func (l *link) handle(ctx context.Context, p annals.Progress) error {
 	if l.world.noSave {
 		p.Epoch = 0
 	}
-	return l.call("handle", func() error {
+	err := l.call("handle", func() error {
 		return l.world.store.InTx(ctx, func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
 			if err := in.Offsets().Save(ctx, p); err != nil {
 				return err
@@ -303,4 +324,10 @@ func (l *link) handle(ctx context.Context, p annals.Progress) error {
 			return nil
 		})
 	})
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.saved[p.Slices]++
+	}
+	return err
 }

@@ -29,7 +29,8 @@ type Options struct {
 	// Lease is how long a process may show no sign of life until other runners take its ranges; at least 10 ms; 0: 10 s. Each runner writes
 	// to the store three times in that time, and the runners of a projection write one after another. So make it longer than three times the
 	// time of a write for each runner with a range; the others do not write. With a shorter one runners can take each other for dead, and ranges
-	// move; no event is left out or doubled.
+	// move; no event is left out or doubled. A runner that loses a range so before it has saved anything of it gets a lease twice as long for a while, up to
+	// an hour: so ranges go on, and the others wait longer when it is killed.
 	Lease time.Duration
 	// Poll is the most time between two looks for new events; 0: 4 s where the store of the events is an ability.Watcher, which signals new
 	// events, and 7 s elsewhere. There a range looks half as often as it has had new events of late, but not more often than every second: an event

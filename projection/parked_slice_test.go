@@ -118,7 +118,7 @@ func TestDamagedDocuments(t *testing.T) {
 					ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 					defer stop()
 					var log bytes.Buffer
-					g := &group{store: store, projection: "p", ranges: 4, lease: time.Second, log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now}
+					g := &group{store: store, projection: "p", ranges: 4, lease: time.Second, log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now, steps: func(annals.SliceRange) int64 { return 0 }}
 					err := g.run(ctx, func(context.Context, annals.SliceRange, int64) error { return nil })
 					if err != nil || !strings.Contains(log.String(), annals.ErrCorrupt.Error()) {
 						t.Errorf("run: %v, logged %s", err, &log)

@@ -118,6 +118,7 @@ func (r *Runner) group() *group {
 	return &group{
 		store: r.offsets, projection: r.name, source: r.stream.source,
 		ranges: r.o.Ranges, spread: r.stream.store.Capabilities().SpreadSlices, lease: r.o.Lease, log: r.o.Logger, now: time.Now, orders: &r.orders, health: r.health, tell: r.tell,
+		steps: func(slices annals.SliceRange) int64 { return r.health(slices).succeeded() },
 	}
 }
 
