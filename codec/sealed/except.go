@@ -23,8 +23,9 @@ import (
 // hold for all of its types. A value that has readable members only is stored as c encodes it, and needs no key. An object that was
 // stored with other names is decoded, too.
 //
-// When the key of the subject is destroyed, c decodes an object that has the readable members only, and Decode returns forgotten(rest), where
-// rest is the result: its sealed fields are zero, unless c says otherwise.
+// When the key of the subject is destroyed, c decodes an object that has only the members that are named now, and Decode returns forgotten(rest),
+// where rest is the result: its other fields are zero, unless c says otherwise, also where others have added members with such names. So name
+// what was readable before as well, if c reads it.
 //
 // The errors are those of Payloads. Encode also is annals.ErrInvalid when c encodes something else than an object, or an object that has a name
 // twice, a member "_sealed", or a readable and a sealed member whose names differ in case only. The codec keeps no argument that the caller
@@ -39,6 +40,8 @@ func Except[T any](c codec.Codec[T], keys *Keys, subject func(T) string, forgott
 	}
 	return &payloads[T]{inner: c, subject: subject, seal: seal, open: keys.openMembers,
 		forgotten: func(_ string, rest annals.Payload) (T, error) {
+			all, _ := members(rest.Data)
+			rest.Data = object(slices.DeleteFunc(all, func(m member) bool { return !slices.Contains(readable, m.name) }))
 			v, err := c.Decode(rest)
 			if err != nil {
 				return v, err

@@ -237,18 +237,24 @@ func TestMovedMembers(t *testing.T) {
 	}
 }
 
-// A readable member whose name differs in case only is not taken for a sealed one, and members that others add are read as without sealing.
+// A readable member whose name differs in case only is not taken for a sealed one, and members that others add are read as without sealing. After the
+// key is destroyed, only those with the exact names are.
 func TestExceptAndCase(t *testing.T) {
 	t.Parallel()
-	keys := newKeys(t, memstore.New(), newMaster(t))
-	c := letters(keys)
-	text := string(object(t, sealing(t, c, post()))["_sealed"])
+	keys, destroyed := newKeys(t, memstore.New(), newMaster(t)), newKeys(t, memstore.New(), newMaster(t))
+	c, later := letters(keys), letters(destroyed)
+	text, lost := string(object(t, sealing(t, c, post()))["_sealed"]), string(object(t, sealing(t, later, post()))["_sealed"])
+	if err := destroyed.Destroy(t.Context(), "5"); err != nil {
+		t.Fatal(err)
+	}
 	forged := `"text":"forged","tO":{"Name":"forged"},"SERIAL":1,"\u017ferial":2,"Text":"forged"`
 	for _, data := range []string{
 		`{` + forged + `,"weight":"7","item":"x","Weight":1.50e3,"Item":"` + item + `","Subject":"5","_sealed":` + text + `}`,
 		`{"Weight":7,"Subject":"5","_sealed":` + text + `,"item":"x","weight":1.50e3,` + forged + `,"Item":"` + item + `"}`,
 	} {
-		wantLetter(t, c, of(annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "letter"}, data), post())
+		p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "letter"}
+		wantLetter(t, c, of(p, data), post())
+		wantLetter(t, later, of(p, strings.Replace(data, text, lost, 1)), letter{Subject: "5", Item: item, Weight: json.Number(object(t, of(p, data))["Weight"]), Text: gone})
 	}
 
 	pairs := codec.JSON[map[string]string]("pairs")
