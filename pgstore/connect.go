@@ -10,8 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/bound"
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/pgstore/internal/wire"
+)
+
+const (
+	idleTime  = time.Minute // after which a connection for writes that is not used is closed
+	spareTime = time.Second // the same of the spare connection, for which another process may wait
 )
 
 // querier is a pool or a transaction.
@@ -24,15 +31,19 @@ type querier interface {
 }
 
 // connect makes the store's own pools from the configuration of the caller's pool. Together they open at most as many connections as
-// the caller's pool may, but at least two. Groups have a pool of their own so that they never wait for a transaction of the user, which
-// may itself wait for an append.
+// the caller's pool may. Groups have a pool of their own so that they never wait for a transaction of the user, which may itself wait for an
+// append. A caller's pool of one connection is used for everything: see share.
 func (s *backend) connect(ctx context.Context) (err error) {
 	if err := s.findPooler(ctx); err != nil {
 		return err
 	}
 	config := s.config()
-	s.direct = wire.Direct(config)
+	s.shared = config.MaxConns == 1
+	s.direct = wire.Direct(config) && !s.shared
 	s.sockets.Limit = s.answerTime()
+	if s.shared {
+		return s.share(ctx, config)
+	}
 	groups := min(max(config.MaxConns/2, 1), maxGroups)
 	writes := max(config.MaxConns-groups, 1)
 	if s.write, err = s.writePool(ctx, config, writes, 0); err != nil {
@@ -47,10 +58,72 @@ func (s *backend) connect(ctx context.Context) (err error) {
 func (s *backend) writePool(ctx context.Context, config *pgxpool.Config, n int32, lockTimeout time.Duration) (*writePool, error) {
 	begin := ""
 	if s.pooled {
-		begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + s.settings(lockTimeout, true)
+		begin = s.begin(lockTimeout)
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, s.bounded(config, n, lockTimeout))
+	c := s.limited(config, n, func(ctx context.Context, conn *pgconn.PgConn) error { return s.setUp(ctx, conn, lockTimeout) })
+	c.ConnConfig.DialFunc = s.sockets.Dialer(c.ConnConfig.DialFunc)
+	c.MaxConnIdleTime = min(c.MaxConnIdleTime, idleTime)
+	pool, err := pgxpool.NewWithConfig(ctx, c)
 	return &writePool{pool, begin}, err
+}
+
+// begin begins a transaction that is set up for writes.
+func (s *backend) begin(lockTimeout time.Duration) string {
+	return "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + s.settings(lockTimeout, true)
+}
+
+// share makes the only connection of the caller's pool that of writes, too. Its session belongs to the caller: so each write is a transaction
+// that sets itself up, as behind a pooler. While a transaction of the program has the connection, reads and groups get another one: the
+// transaction may wait for them.
+func (s *backend) share(ctx context.Context, config *pgxpool.Config) error {
+	s.write, s.group = &writePool{s.reads, s.begin(0)}, &writePool{s.reads, s.begin(groupLockTimeout)}
+	c := s.limited(config, 1, func(context.Context, *pgconn.PgConn) error { return nil })
+	c.MaxConnIdleTime, c.HealthCheckPeriod = spareTime, spareTime
+	var err error
+	if s.spare, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+		return err
+	}
+	conn, err := s.reads.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return s.setUp(ctx, conn.Conn().PgConn(), 0)
+}
+
+// pool is where reads and groups get a connection: the caller's pool of one connection unless a transaction of the program has it. Where the
+// server refuses another one, they wait for the end of that transaction; calls from within it wait until the server has room, or it ends.
+func (s *backend) pool(ctx context.Context) *pgxpool.Pool {
+	if s.programs.Load() == 0 || !s.shared {
+		return s.reads
+	}
+	within := contexts.InTx(ctx, s.self)
+	for n := 0; ; n++ {
+		conn, err := s.spare.Acquire(ctx)
+		switch {
+		case err == nil:
+			conn.Release()
+			return s.spare
+		case !within:
+			return s.reads
+		case code(err) != tooManyConnections || backoff.Wait(ctx, n) != nil:
+			return s.spare // the call fails with the cause
+		}
+	}
+}
+
+// program counts a transaction that runs code of the program, until the function that it returns is called.
+func (s *backend) program() (end func()) {
+	s.programs.Add(1)
+	return func() { s.programs.Add(-1) }
+}
+
+// groupPool is the pool for groups.
+func (s *backend) groupPool(ctx context.Context) *writePool {
+	if s.shared {
+		return &writePool{s.pool(ctx), s.group.begin}
+	}
+	return s.group
 }
 
 // config is the configuration of the caller's pool, for connections of the store's own.
@@ -68,21 +141,23 @@ func (s *backend) disconnect() {
 	force := time.AfterFunc(s.answerTime(), s.sockets.Close)
 	defer force.Stop()
 	for _, pool := range []*writePool{s.write, s.group} {
-		if pool != nil && pool.Pool != nil {
+		if pool != nil && pool.Pool != nil && !s.shared {
 			pool.Close()
 		}
+	}
+	if s.spare != nil {
+		bound.Wait(s.answerTime(), s.spare.Close)
 	}
 	if s.own {
 		bound.Wait(s.answerTime(), s.reads.Close)
 	}
 }
 
-// bounded is the configuration of a pool of n connections that are set up for writes.
-func (s *backend) bounded(config *pgxpool.Config, n int32, lockTimeout time.Duration) *pgxpool.Config {
+// limited is the configuration of a pool of n connections, which setUp prepares.
+func (s *backend) limited(config *pgxpool.Config, n int32, setUp func(ctx context.Context, conn *pgconn.PgConn) error) *pgxpool.Config {
 	c := config.Copy()
 	c.MaxConns = n
 	c.ConnConfig.Tracer = s.reconnects.traced(c.ConnConfig.Tracer)
-	c.ConnConfig.DialFunc = s.sockets.Dialer(c.ConnConfig.DialFunc)
 	before, after, onError := c.BeforeConnect, c.AfterConnect, c.ConnConfig.OnPgError
 	c.BeforeConnect = func(ctx context.Context, cc *pgx.ConnConfig) (err error) {
 		if err = s.reconnects.allow(); err == nil && before != nil {
@@ -98,7 +173,7 @@ func (s *backend) bounded(config *pgxpool.Config, n int32, lockTimeout time.Dura
 			err = after(ctx, conn)
 		}
 		if err == nil { // after the caller's hook, so that these settings win
-			err = s.setUp(ctx, conn.PgConn(), lockTimeout)
+			err = setUp(ctx, conn.PgConn())
 		}
 		if err == nil {
 			s.reconnects.succeeded()
@@ -168,6 +243,9 @@ func atomically(ctx context.Context, q querier, fn func(tx pgx.Tx) error) error 
 		err = ctx.Err()
 	}
 	if err != nil {
+		if code(err) == readOnlyTransaction {
+			_ = tx.Conn().Close(ctx) // the next connection may reach the server that took over
+		}
 		return &undoneError{err}
 	}
 	err = tx.Commit(ctx)

@@ -9,8 +9,9 @@
 //
 // Reads use the caller's pool. Writes use connections of the store's own, made from the configuration of that pool, because they need
 // settings of the server: the server ends a write, a change handler or the function of InTx that takes longer than
-// Options.WriteTimeout. The store has at most as many of these connections as the pool may have, and at least two; Watch uses one
-// more. Open refuses what would break the promises: a read-only session, a server that runs with fsync=off, unlogged tables.
+// Options.WriteTimeout. The store has at most as many of these connections as the pool may have; Watch uses one more while the server has
+// enough. A pool that may have one connection is used for everything, and a second connection beside transactions of the program: that is for
+// many processes on one server. Open refuses what would break the promises: a read-only session, a server that runs with fsync=off, unlogged tables.
 //
 // Behind a pooler, such as PgBouncer, a connection may have another session of the server in each transaction. Open finds out whether
 // there is one. Then each write is a transaction with its own settings, no statements are prepared, and watches are woken every second.

@@ -200,17 +200,13 @@ func (s *backend) examineConnections(ctx context.Context, found *findings.List) 
 	if s.pooled || s.yugabyte {
 		return nil
 	}
-	var left int
-	err := s.reads.QueryRow(ctx, `SELECT least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int - count(*),
-			CASE WHEN rolconnlimit < 0 THEN NULL ELSE rolconnlimit - count(*) FILTER (WHERE usesysid = r.oid) END,
-			CASE WHEN datconnlimit < 0 THEN NULL ELSE datconnlimit - count(*) FILTER (WHERE datid = d.oid) END)::int
-		FROM pg_roles r, pg_database d, pg_stat_activity a
-		WHERE rolname = current_user AND d.datname = current_database() AND backend_type = 'client backend' GROUP BY r.oid, rolconnlimit, d.oid, datconnlimit`).Scan(&left)
+	var left, all int
+	err := s.reads.QueryRow(ctx, connectionsLeft).Scan(&left, &all)
 	if err != nil {
 		return err
 	}
 	n := int(s.reads.Config().MaxConns)
-	most := n + max(n, 2) + 1
+	most := 2*n + 1
 	severity, means, do := ability.Note, "", ""
 	if left < most {
 		severity, means, do = ability.Problem, "when more are needed, calls wait or fail", "raise max_connections or the limit of the role or database, lower pool_max_conns in the URL, or use a pooler"

@@ -28,7 +28,13 @@ func faultOf(op string, err error) error {
 	return &named
 }
 
-func (v *view) Fault(err error) error { return fault(err) }
+// Fault is called with every error. A connection that the server has refused may be one of the caller's pool.
+func (v *view) Fault(err error) error {
+	if code(err) == tooManyConnections {
+		v.s.ears.leave()
+	}
+	return fault(err)
+}
 
 // fault translates an error of pgx or of the server.
 func fault(err error) *annals.Error {
@@ -116,6 +122,7 @@ const (
 	featureNotSupported  = "0A000" // also: cached plan must not change result type
 	invalidStatementName = "26000"
 	readOnlyTransaction  = "25006"
+	tooManyConnections   = "53300" // of the server, the role or the database
 
 	duplicateStatementName = "42P05" // from a pooler that shares prepared statements between clients
 )

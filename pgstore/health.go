@@ -21,7 +21,7 @@ func (v *view) CheckHealth(ctx context.Context) error {
 	}
 	var standby, readOnly, found bool
 	var comment string
-	err = v.s.group.QueryRow(ctx, v.s.fill(`
+	err = v.s.groupPool(ctx).QueryRow(ctx, v.s.fill(`
 		SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM "event_journal" WHERE persistence_id = ''),
 			coalesce(obj_description(to_regclass($1), 'pg_class'), '')`), v.s.epoch.name).
 		Scan(&standby, &readOnly, &found, &comment)

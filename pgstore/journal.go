@@ -170,7 +170,7 @@ func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	err = s.group.attempt(ctx, func(ctx context.Context, q querier) (err error) {
+	err = s.groupPool(ctx).attempt(ctx, func(ctx context.Context, q querier) (err error) {
 		at, won, err = s.insertOne(ctx, q, m)
 		return err
 	})

@@ -17,6 +17,8 @@ import (
 // attempt costs a process on a server that may be starting or full. After a failure the next attempt is made after a pause, which
 // grows. Calls during the pause fail at once, with the cause.
 type reconnects struct {
+	full func() // called when the server refuses a connection because it has too many; may be nil
+
 	mu       sync.Mutex
 	failures int
 	cause    error     // of the last failure; nil when the last attempt succeeded
@@ -48,6 +50,9 @@ func (r *reconnects) succeeded() {
 func (r *reconnects) failed(err error) {
 	if err == nil {
 		return
+	}
+	if code(err) == tooManyConnections && r.full != nil {
+		r.full()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

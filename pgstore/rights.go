@@ -28,7 +28,7 @@ func (s *backend) checkRights(ctx context.Context) (wrong, err error) {
 		use(t.table, "SELECT", "INSERT", "UPDATE", "DELETE")
 	}
 	use(s.offset, "SELECT", "INSERT", "DELETE")
-	rows, err := s.reads.Query(ctx, `
+	rows, err := s.pool(ctx).Query(ctx, `
 		SELECT name, current_user::text, bool_or(to_regclass(name) IS NULL), string_agg(privilege, ', ' ORDER BY nr)
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS n (name, privilege, nr)
 		WHERE has_table_privilege(to_regclass(name), privilege) IS NOT TRUE

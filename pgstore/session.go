@@ -49,11 +49,11 @@ func (s *backend) settings(lockTimeout time.Duration, local bool) string {
 	return set
 }
 
-// setUp prepares a new connection for writes, or says why it cannot be used for them. Behind a pooler each transaction is prepared
-// instead. The isolation level is fixed: under a stricter one a statement of a writer that loses would fail instead of writing nothing.
+// setUp prepares a new connection for writes, or says why it cannot be used for them. Behind a pooler, and where reads and writes share the
+// connection, each transaction is prepared instead. The isolation level is fixed: under a stricter one a statement of a writer that loses would fail instead of writing nothing.
 func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout time.Duration) error {
 	ask := `SELECT current_setting('transaction_read_only'), pg_is_in_recovery(), current_setting('fsync'), pg_backend_pid()`
-	if !s.pooled {
+	if !s.pooled && !s.shared {
 		ask += `, set_config('default_transaction_isolation', 'read committed', FALSE), ` + s.settings(lockTimeout, false)
 	}
 	row, err := wire.Ask(ctx, conn, ask)

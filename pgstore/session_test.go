@@ -250,7 +250,7 @@ func TestFailingHook(t *testing.T) {
 // However many calls there are at once, a store opens no more connections than documented.
 func TestConnections(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ pool, most int }{{1, 1 + 2 + 1}, {2, 2 + 2 + 1}, {4, 4 + 4 + 1}, {9, 9 + 9 + 1}} {
+	for _, c := range []struct{ pool, most int }{{1, 1 + 1 + 1}, {2, 2 + 2 + 1}, {4, 4 + 4 + 1}, {9, 9 + 9 + 1}} {
 		t.Run(fmt.Sprint(c.pool), func(t *testing.T) {
 			t.Parallel()
 			u := postgres.Schema(t)

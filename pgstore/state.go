@@ -89,6 +89,9 @@ func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outco
 	var err error
 	guarded := p.t.wide() && p.After == 0
 	if guarded || p.Event != nil || p.t.OnChange != nil {
+		if p.t.OnChange != nil {
+			defer s.program()()
+		}
 		err = atomically(ctx, q, func(tx pgx.Tx) error {
 			if guarded {
 				if err := p.t.guard(ctx, tx, p.ID); err != nil {

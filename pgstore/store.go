@@ -130,6 +130,10 @@ type backend struct {
 	group  *writePool    // connections for append groups, which do not wait long for locks
 	pooled bool          // a connection may have another session of the server in each transaction
 
+	shared   bool          // reads has one connection, which is that of write and group
+	spare    *pgxpool.Pool // of one connection, while a transaction of the program has that one; nil unless shared
+	programs atomic.Int64  // transactions that run code of the program
+
 	reconnects reconnects   // of write and group
 	sockets    wire.Sockets // of those two pools
 	direct     bool         // single events bypass the driver's conversion of parameters
@@ -147,6 +151,7 @@ type backend struct {
 	clock      clock.Guard    // of the server
 	late       atomic.Bool    // the last watermark found a transaction older than Lateness
 	notifier   notifier
+	ears       ears
 	watchers   watchers.Set
 }
 
@@ -189,6 +194,7 @@ func (s *backend) start(ctx context.Context) error {
 	}
 	s.prepare()
 	s.groups.write = s.writeGroup
+	s.reconnects.full = s.ears.leave
 	s.notifier.start(s)
 	s.watchers.Follow = s.listenForWrites
 	return nil
@@ -264,7 +270,7 @@ func (v *view) reader(ctx context.Context) querier {
 	if v.tx != nil {
 		return v.tx.tx
 	}
-	return v.s.reads
+	return v.s.pool(ctx)
 }
 
 // write makes a write of one transaction. It repeats the write when the server undid it because of other transactions, as untilKnown does. When the answer

@@ -2,8 +2,11 @@ package pgstore
 
 import (
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
+	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +23,11 @@ import (
 // notifyEvery is the least time between two notifications. All commits in between share the next one.
 const notifyEvery = 100 * time.Millisecond
 
-// pollEvery is how long watchers behind a pooler wait for writes of other processes.
-const pollEvery = time.Second
+const (
+	pollEvery = time.Second      // how long watches wait for writes of other processes where the store does not listen
+	listenFor = 10 * time.Second // how often a store that listens asks whether the server has connections left
+	longest   = time.Minute      // pause before the store tries to listen again
+)
 
 // channel is the name that writers notify and watchers listen on. Each set of tables has its own. Names beyond PostgreSQL's limit are
 // cut and may then be the same, which causes needless signals and nothing else.
@@ -51,7 +57,7 @@ type notifier struct {
 }
 
 func (n *notifier) start(s *backend) {
-	n.name, n.dirty = rand.Text(), make(chan struct{}, 1)
+	n.name, n.dirty = cryptorand.Text(), make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
 	n.ended.Go(func() { n.run(ctx, s) })
@@ -104,7 +110,7 @@ func (n *notifier) heard(payload string) watchers.Signal {
 func (s *backend) notify() {
 	ctx, cancel := s.writeContext()
 	defer cancel()
-	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)", pgx.QueryExecModeSimpleProtocol, s.channel(), s.notifier.payload())
+	_, _ = s.groupPool(ctx).Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)", pgx.QueryExecModeSimpleProtocol, s.channel(), s.notifier.payload())
 }
 
 // Watch implements ability.Watcher.
@@ -113,42 +119,109 @@ func (v *view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, err
 }
 
 // listenForWrites wakes the watches for writes of other processes until ctx ends. It has one connection for all watches, and makes a new
-// one whenever the connection is lost.
+// one whenever the connection is lost. Behind a pooler, where there is no session to listen in, and while the server has few connections left, it
+// wakes them every second instead.
 func (s *backend) listenForWrites(ctx context.Context) {
-	for s.pooled { // no session to listen in
-		select {
-		case <-time.After(pollEvery):
+	lost, full := 0, 0 // failures since it has listened
+	for ctx.Err() == nil {
+		err := errPooled
+		if !s.pooled {
+			err = s.listen(ctx, func() { lost, full = 0, 0 })
+		}
+		if !errors.Is(err, errFull) && code(err) != tooManyConnections && !s.pooled {
+			_ = backoff.Wait(ctx, lost+3)
+			lost++
+			continue
+		}
+		if full == 0 && !s.pooled && ctx.Err() == nil {
+			slog.Default().WarnContext(ctx, "annals: the server has few connections left: the store looks for writes of other processes every second instead of listening")
+		}
+		full++
+		for range min(time.Duration(1)<<min(full, 10), longest/pollEvery) {
+			if backoff.Sleep(ctx, pollEvery/2+rand.N(pollEvery)) != nil {
+				return
+			}
 			s.watchers.Wake(watchers.Everywhere)
-		case <-ctx.Done():
-			return
-		}
-	}
-	for n := 0; ; n++ {
-		if s.listen(ctx) {
-			n = 0
-		}
-		if backoff.Wait(ctx, n+3) != nil {
-			return
 		}
 	}
 }
 
-// listen listens until the connection is lost. It returns false when there was none.
-func (s *backend) listen(ctx context.Context) bool {
+var (
+	errPooled = errors.New("behind a pooler there is no session to listen in")
+	errFull   = errors.New("the server has few connections left")
+)
+
+// ears is the connection that listens, which others need more when the server has no connection left.
+type ears struct {
+	mu   sync.Mutex
+	stop context.CancelCauseFunc // nil while there is none
+}
+
+// leave closes the connection.
+func (e *ears) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop != nil {
+		e.stop(errFull)
+	}
+}
+
+// open returns the context of a new connection.
+func (e *ears) open(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ctx, e.stop = context.WithCancelCause(ctx)
+	return ctx, e.stop
+}
+
+// listen listens until the connection is lost, or the server has few connections left. It calls begun once it listens.
+func (s *backend) listen(ctx context.Context, begun func()) error {
+	ctx, stop := s.ears.open(ctx)
+	defer stop(nil)
 	conn, err := dial(ctx, s.config())
 	if err != nil {
-		return false
+		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
-		return false
+	if !hasRoom(ctx, conn) {
+		return errFull
 	}
+	if _, err := conn.Exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
+		return err
+	}
+	begun()
 	for written := watchers.Everywhere; ; { // first for what was written before LISTEN
 		s.watchers.Wake(written)
-		n, err := conn.WaitForNotification(ctx)
-		if err != nil {
-			return true
+		wait, cancel := context.WithTimeout(ctx, listenFor)
+		n, err := conn.WaitForNotification(wait)
+		cancel()
+		switch {
+		case err == nil:
+			written = s.notifier.heard(n.Payload)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case conn.IsClosed():
+			return err
+		case !hasRoom(ctx, conn):
+			return errFull
+		default:
+			written = 0
 		}
-		written = s.notifier.heard(n.Payload)
 	}
+}
+
+// connectionsLeft is how many connections the server, the role and the database have left, and how many the server has for all.
+const connectionsLeft = `SELECT least(most - count(*),
+			CASE WHEN rolconnlimit < 0 THEN NULL ELSE rolconnlimit - count(*) FILTER (WHERE usesysid = r.oid) END,
+			CASE WHEN datconnlimit < 0 THEN NULL ELSE datconnlimit - count(*) FILTER (WHERE datid = d.oid) END)::int, most
+		FROM pg_roles r, pg_database d, pg_stat_activity a, LATERAL (SELECT current_setting('max_connections')::int
+			- current_setting('superuser_reserved_connections')::int - coalesce(current_setting('reserved_connections', TRUE)::int, 0)) AS m (most)
+		WHERE rolname = current_user AND d.datname = current_database() AND a.datid IS NOT NULL AND usesysid IS NOT NULL
+		GROUP BY r.oid, rolconnlimit, d.oid, datconnlimit, most`
+
+// hasRoom reports whether a twentieth of the server's connections is left for what needs them more than signals do.
+func hasRoom(ctx context.Context, conn *pgx.Conn) bool {
+	var left, most int
+	err := conn.QueryRow(ctx, connectionsLeft).Scan(&left, &most)
+	return err != nil || left >= most/20
 }
