@@ -228,6 +228,9 @@ func (s *backend) writeGroup(group []*commit) {
 func (s *backend) insertGroup(group []*commit, raced bool) (times map[annals.PersistenceID]time.Time, err error) {
 	ctx, cancel := s.writeContext()
 	defer cancel()
+	if s.direct && allSingle(group) {
+		return s.insertEach(ctx, group, raced)
+	}
 	err = s.groupPool(ctx).attempt(ctx, func(ctx context.Context, q querier) (err error) {
 		times, err = s.insert(ctx, q, group, raced)
 		return err

@@ -165,3 +165,40 @@ func TestRacedStateWithEvent(t *testing.T) {
 	}
 	wantKind(t, <-put, annals.ErrInvalid) // every write of the entity must carry an event
 }
+
+// The commits of a group keep what each of them has: a payload or none, tags, metadata, an adapter. They are read back as they were stored, whether
+// the store puts them on the wire itself or the driver does.
+func TestGroupsKeepEverything(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	openAt(t, url, pgstore.Options{CreateTables: true})
+	events := []annals.NewEvent{
+		{Payload: text("x")},
+		{Payload: annals.Payload{SerializerID: -7}},
+		{Payload: text("y"), Tags: []string{"a,b", `"`, "é"}, Adapter: "adapter"},
+		{Payload: text("z"), Metadata: annals.Payload{SerializerID: 9, Manifest: "meta", Data: []byte{0, 255}}},
+		{Payload: text("z"), Metadata: annals.Payload{SerializerID: -9}},
+	}
+	for mode, url := range map[string]string{"wire": url, "driver": with(t, url, "default_query_exec_mode=exec")} {
+		s := openAt(t, url, pgstore.Options{})
+		for n := range annals.SeqNr(2) {
+			var commits []annals.Commit
+			for i, e := range events {
+				commits = append(commits, annals.Commit{ID: annals.PersistenceID(fmt.Sprint(mode, "|", i)), After: n, Events: []annals.NewEvent{e}, WriteID: annals.NewWriteID()})
+			}
+			if _, err := pgstore.AppendGroup(t.Context(), s, commits...); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range commits {
+				stored := all(t, s, c.ID)
+				got, want := stored[len(stored)-1], events[i]
+				same := got.SeqNr == n+1 && got.WriteID == c.WriteID && got.SerializerID == want.SerializerID && got.Manifest == want.Manifest &&
+					string(got.Data) == string(want.Data) && slices.Equal(got.Tags, want.Tags) && got.Adapter == want.Adapter &&
+					got.Metadata.SerializerID == want.Metadata.SerializerID && got.Metadata.Manifest == want.Metadata.Manifest && string(got.Metadata.Data) == string(want.Metadata.Data)
+				if !same {
+					t.Errorf("%s, number %d: got %+v, want %+v", mode, n+1, got, want)
+				}
+			}
+		}
+	}
+}

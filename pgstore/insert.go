@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/pgstore/internal/wire"
@@ -15,7 +16,7 @@ import (
 // are of different entities, sorted by id. When another process takes a number meanwhile, the statement fails unless raced is true.
 func (s *backend) insert(ctx context.Context, q querier, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
 	a := arraysOf(commits)
-	if slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() }) {
+	if !allSingle(commits) {
 		return inserted(ctx, q, s.sql.appendAll, a.all())
 	}
 	sql := s.sql.appendEach
@@ -23,6 +24,76 @@ func (s *backend) insert(ctx context.Context, q querier, commits []*commit, race
 		sql = s.sql.appendRaced
 	}
 	return inserted(ctx, q, sql, a.each())
+}
+
+func allSingle(commits []*commit) bool {
+	return !slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() })
+}
+
+// insertEach is insert of single events over a connection for groups. It puts the parameters on the wire itself, as insertDirectly does.
+func (s *backend) insertEach(ctx context.Context, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
+	var p wire.Parameters
+	column := func(oid uint32, bytes int, add func(a *wire.Array, m *commit)) {
+		a := wire.NewArray(oid, len(commits), bytes)
+		for _, m := range commits {
+			add(a, m)
+		}
+		p.Array(a)
+	}
+	text := func(of func(m *commit) string) {
+		bytes := 0
+		for _, m := range commits {
+			bytes += len(of(m))
+		}
+		column(pgtype.TextOID, bytes, func(a *wire.Array, m *commit) { a.Text(of(m)) })
+	}
+	withMeta := func(oid uint32, add func(a *wire.Array, meta *annals.Payload)) {
+		column(oid, 0, func(a *wire.Array, m *commit) {
+			if meta := &m.events[0].Metadata; meta.SerializerID != 0 {
+				add(a, meta)
+			} else {
+				a.Null()
+			}
+		})
+	}
+	n, bytes := len(commits), 0
+	for _, m := range commits {
+		bytes += len(m.events[0].Data)
+	}
+	column(pgtype.Int4OID, 4*n, func(a *wire.Array, m *commit) { a.Int32(int32(m.id.Slice())) })
+	text(func(m *commit) string { return m.id.Type() })
+	text(func(m *commit) string { return string(m.id) })
+	column(pgtype.Int8OID, 8*n, func(a *wire.Array, m *commit) { a.Int64(int64(m.after)) })
+	text(func(m *commit) string { return m.writer })
+	text(func(m *commit) string { return m.events[0].Adapter })
+	column(pgtype.Int4OID, 4*n, func(a *wire.Array, m *commit) { a.Int32(m.events[0].SerializerID) })
+	text(func(m *commit) string { return m.events[0].Manifest })
+	column(pgtype.ByteaOID, bytes, func(a *wire.Array, m *commit) { a.Bytes(m.events[0].Data) })
+	column(pgtype.TextOID, 0, func(a *wire.Array, m *commit) {
+		if tags := wire.TextArray(m.events[0].Tags); tags != nil {
+			a.Text(*tags)
+		} else {
+			a.Null()
+		}
+	})
+	withMeta(pgtype.Int4OID, func(a *wire.Array, meta *annals.Payload) { a.Int32(meta.SerializerID) })
+	withMeta(pgtype.TextOID, func(a *wire.Array, meta *annals.Payload) { a.Text(meta.Manifest) })
+	withMeta(pgtype.ByteaOID, func(a *wire.Array, meta *annals.Payload) { a.Bytes(meta.Data) })
+
+	name, sql := "annals_append_each", s.sql.appendEach
+	if raced {
+		name, sql = "annals_append_raced", s.sql.appendRaced
+	}
+	times := make(map[annals.PersistenceID]time.Time, n)
+	err := s.sendDirectly(ctx, name, sql, &p, func(row [][]byte) error {
+		at, err := wire.Time(row[1])
+		times[annals.PersistenceID(row[0])] = at
+		return err
+	})
+	if err != nil { // rows arrive before the server has completed the statement
+		return nil, err
+	}
+	return times, nil
 }
 
 // inserted runs a statement for many commits. With an error it returns no times: rows arrive before the server has completed the

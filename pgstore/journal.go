@@ -180,16 +180,6 @@ func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won
 // insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
 // conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
 func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	conn, err := s.group.Acquire(ctx)
-	if err != nil {
-		return time.Time{}, false, &undoneError{err}
-	}
-	defer conn.Release()
-	name, sql := s.singleStatement(m)
-	statement, err := conn.Conn().Prepare(ctx, name, sql) // once per connection
-	if err != nil {
-		return time.Time{}, false, &undoneError{err}
-	}
 	e := &m.events[0]
 	var p wire.Parameters
 	p.Int32(int32(m.id.Slice()))
@@ -215,15 +205,31 @@ func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, 
 		p.Null()
 		p.Null()
 	}
-	err = wire.Send(ctx, conn.Conn().PgConn(), statement, &p, func(row [][]byte) (err error) {
+	name, sql := s.singleStatement(m)
+	err = s.sendDirectly(ctx, name, sql, &p, func(row [][]byte) (err error) {
 		at, err = wire.Time(row[0])
 		won = err == nil
 		return err
 	})
+	return at, won && err == nil, err
+}
+
+// sendDirectly sends a statement over a connection for groups, which has it prepared once.
+func (s *backend) sendDirectly(ctx context.Context, name, sql string, p *wire.Parameters, row func(values [][]byte) error) error {
+	conn, err := s.group.Acquire(ctx)
+	if err != nil {
+		return &undoneError{err}
+	}
+	defer conn.Release()
+	statement, err := conn.Conn().Prepare(ctx, name, sql)
+	if err != nil {
+		return &undoneError{err}
+	}
+	err = wire.Send(ctx, conn.Conn().PgConn(), statement, p, row)
 	if outdated(err) {
 		_ = conn.Conn().Close(ctx)
 	}
-	return at, won && err == nil, err
+	return err
 }
 
 func (s *backend) singleStatement(m *commit) (name, sql string) {

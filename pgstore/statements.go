@@ -89,8 +89,9 @@ const (
 		WHERE last.seq_nr = $4::bigint AND NOT last.deleted
 		RETURNING db_timestamp`
 
-	// Commits of one event to different entities, in the order of their ids: two groups must not deadlock. As with appendFirst, a concurrent
-	// writer of one of the numbers makes the statement fail. appendRaced leaves out such commits, and takes longer.
+	// Commits of one event to different entities, in the order of their ids: two groups must not deadlock. There is no ORDER BY, which would
+	// sort them once more: a LATERAL subquery is executed for each row of unnest in turn. As with appendFirst, a concurrent writer of one of
+	// the numbers makes the statement fail. appendRaced leaves out such commits, and takes longer.
 	appendEach = `
 		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
 			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
@@ -102,8 +103,7 @@ const (
 			AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr)
 			LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp, deleted FROM "event_journal" WHERE persistence_id = e.id AND seq_nr >= e.after
 				ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
-		WHERE coalesce(last.seq_nr, 0) = e.after AND last.deleted IS NOT TRUE
-		ORDER BY nr`
+		WHERE coalesce(last.seq_nr, 0) = e.after AND last.deleted IS NOT TRUE`
 	unlessTaken = `
 		ON CONFLICT (persistence_id, seq_nr) DO NOTHING`
 	appended = `

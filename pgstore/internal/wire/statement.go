@@ -60,6 +60,64 @@ func (p *Parameters) Int64(n int64) {
 	p.add(b)
 }
 
+// Array adds an array. Nothing is added to it afterwards.
+func (p *Parameters) Array(a *Array) { p.add(a.encoded()) }
+
+// Array is an array of one dimension, in the binary format.
+type Array struct {
+	data  []byte
+	n     uint32
+	nulls uint32 // 1 when there are some
+	oid   uint32
+}
+
+const arrayHeader = 20
+
+// NewArray is an array of elements of the type oid without elements. It has memory for n of them, with so many bytes together.
+func NewArray(oid uint32, n, bytes int) *Array {
+	return &Array{data: make([]byte, arrayHeader, arrayHeader+4*n+bytes), oid: oid}
+}
+
+// Null adds a NULL.
+func (a *Array) Null() { a.nulls = 1; a.add(-1) }
+
+func (a *Array) add(length int32) {
+	a.n++
+	a.data = binary.BigEndian.AppendUint32(a.data, uint32(length))
+}
+
+// Text adds a text.
+func (a *Array) Text(s string) {
+	a.add(int32(len(s)))
+	a.data = append(a.data, s...)
+}
+
+// Bytes adds a bytea. nil is empty, not NULL.
+func (a *Array) Bytes(b []byte) {
+	a.add(int32(len(b)))
+	a.data = append(a.data, b...)
+}
+
+// Int32 adds an integer.
+func (a *Array) Int32(n int32) {
+	a.add(4)
+	a.data = binary.BigEndian.AppendUint32(a.data, uint32(n))
+}
+
+// Int64 adds a bigint.
+func (a *Array) Int64(n int64) {
+	a.add(8)
+	a.data = binary.BigEndian.AppendUint64(a.data, uint64(n))
+}
+
+// encoded is the array with its header: dimensions, whether there are NULLs, the type, the number of elements, and the first index.
+func (a *Array) encoded() []byte {
+	for i, field := range [arrayHeader / 4]uint32{1, a.nulls, a.oid, a.n, 1} {
+		binary.BigEndian.PutUint32(a.data[4*i:], field)
+	}
+	return a.data
+}
+
 var binaryFormat = []int16{pgx.BinaryFormatCode}
 
 // Send runs a statement that conn has prepared, and calls row with the values of each row, in the binary format. The values are valid

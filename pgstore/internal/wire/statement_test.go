@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -59,6 +60,46 @@ func TestSend(t *testing.T) {
 		})
 		if rows != 1 || err != nil {
 			t.Errorf("%d rows, %v", rows, err)
+		}
+	}
+}
+
+// Arrays arrive as they were added, with NULLs, and those of no element are empty.
+func TestArrays(t *testing.T) {
+	t.Parallel()
+	conn := connect(t)
+	statement, err := conn.Prepare(t.Context(), "arrays", `SELECT concat_ws(' ', $1::int[], $2::bigint[], $3::text[], $4::bytea[], $5::text[], cardinality($5::text[]))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"{} {} {} {} {} 0", `{-1} {-4294967296} {é} {"\\x"} {NULL} 1`, `{-1,1} {-4294967296,4294967296} {é,""} {"\\x","\\x00ff"} {NULL,a} 2`} {
+		arrays := []*wire.Array{wire.NewArray(pgtype.Int4OID, n, 4*n), wire.NewArray(pgtype.Int8OID, n, 0), wire.NewArray(pgtype.TextOID, 0, 0),
+			wire.NewArray(pgtype.ByteaOID, n, 1000), wire.NewArray(pgtype.TextOID, n, 1)}
+		if n > 0 {
+			arrays[0].Int32(-1)
+			arrays[1].Int64(-1 << 32)
+			arrays[2].Text("é")
+			arrays[3].Bytes(nil)
+			arrays[4].Null()
+		}
+		if n > 1 {
+			arrays[0].Int32(1)
+			arrays[1].Int64(1 << 32)
+			arrays[2].Text("")
+			arrays[3].Bytes([]byte{0, 255})
+			arrays[4].Text("a")
+		}
+		var p wire.Parameters
+		for _, a := range arrays {
+			p.Array(a)
+		}
+		if err := wire.Send(t.Context(), conn.PgConn(), statement, &p, func(row [][]byte) error {
+			if string(row[0]) != want {
+				t.Errorf("got %s, want %s", row[0], want)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
 		}
 	}
 }
