@@ -63,7 +63,7 @@ as_tests = export CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) $(compiler)"
 
 # Left out, and part of make test: what runs in one goroutine at a time (fuzz inputs, requests in every order or at random), what counts requests or
 # memory, what kills processes, what looks for mutants, and long tests whose code shorter ones run.
-unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
+unraced = ^Fuzz|^TestDecompressedSize$$|^TestOrders(Of|Beside)|InEveryOrder$$|^TestSchedules$$|FiftyProcesses$$|Costs$$|UnderKill$$|^TestFaultsFind|Mutants$$
 unraced := $(unraced)|^Test(EventStoreAdapterConformance|ConformanceBehindAPooler|ForgetManyTombstones|LongReplay|LongEntity|LongTexts|ControlUnderFaults|Group(Clocks|WithFaults|SlowWrites))$$
 unraced := $(unraced)|^Test(ExportedTests|ForgottenEntityLeavesNoTrace|RandomRebirths|CallsOfParking|Shares|ManyParkedEntities|LostEventsOfThePlugin|FeedModel|Latency|AuditIsBounded|WindowIsBounded|CorruptChunk|InTime|ManyTimersAtOnce)$$|^TestAllocations
 unraced := $(unraced)|^TestPage(Rights|IsHarmless|InABrowser)$$
@@ -97,6 +97,7 @@ soakplain:
 	$(in_memory) $(plain) -run 'TestRules$$' ./sqlitestore ./pgstore ./dynamostore -count $(call times,4)
 	$(in_memory) $(plain) -run 'UnderKill|ManyTimers' ./process -rounds $(call times,4) -timers $(call times,20000)
 	$(in_memory) $(plain) -run 'TestFleet' ./internal/fleet -rollouts $(ROUNDS)
+	$(in_memory) $(plain) -run 'FiftyProcesses' ./pgstore -commands $(call times,10)
 	$(in_memory) $(plain) -run 'ManyParked' ./projection -parked $(call times,10000)
 
 plain = CGO_ENABLED=0 $(GO) test -vet=off -parallel 4 -timeout 60m $(compiler)

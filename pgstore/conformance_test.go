@@ -41,12 +41,13 @@ func TestConformanceOfPluginDeletes(t *testing.T) {
 	storetest.Run(t, c)
 }
 
+// The stores have pools of one connection.
 func TestConformanceOnPekkoTables(t *testing.T) {
 	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
 	c.Short, c.Only = true, storetest.Parts{Journal: true, States: true, Offsets: true} // what other tables change
 	c.OpenObserved = func(tb testing.TB, o annals.Observer) annals.Store {
 		url := postgres.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
-		return openAt(tb, url, pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})
+		return openAt(tb, url+"&pool_max_conns=1", pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})
 	}
 	c.Open = func(tb testing.TB) annals.Store { return c.OpenObserved(tb, nil) }
 	storetest.Run(t, c)

@@ -31,7 +31,7 @@ func faultOf(op string, err error) error {
 // Fault is called with every error. A connection that the server has refused may be one of the caller's pool.
 func (v *view) Fault(err error) error {
 	if code(err) == tooManyConnections {
-		v.s.ears.leave()
+		v.s.listener.giveWay()
 	}
 	return fault(err)
 }

@@ -115,7 +115,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 }
 
 // DB is the pool that the store reads with: the one that was given to Open, or one that was made for a URL, or for a pooler in place of a
-// pool that prepares statements; those are closed with the store. Writes of the store have connections of their own.
+// pool that prepares statements; those are closed with the store. Writes of the store have connections of their own, unless the pool may have one
+// only: do not wait for it within InTx then.
 func (s *Store) DB() *pgxpool.Pool { return s.backend.reads }
 
 // backend is what a Store and its transactions share.
@@ -151,7 +152,7 @@ type backend struct {
 	clock      clock.Guard    // of the server
 	late       atomic.Bool    // the last watermark found a transaction older than Lateness
 	notifier   notifier
-	ears       ears
+	listener   listener
 	watchers   watchers.Set
 }
 
@@ -194,7 +195,7 @@ func (s *backend) start(ctx context.Context) error {
 	}
 	s.prepare()
 	s.groups.write = s.writeGroup
-	s.reconnects.full = s.ears.leave
+	s.reconnects.full = s.listener.giveWay
 	s.notifier.start(s)
 	s.watchers.Follow = s.listenForWrites
 	return nil

@@ -122,22 +122,24 @@ func (v *view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, err
 // one whenever the connection is lost. Behind a pooler, where there is no session to listen in, and while the server has few connections left, it
 // wakes them every second instead.
 func (s *backend) listenForWrites(ctx context.Context) {
-	lost, full := 0, 0 // failures since it has listened
+	lost, refused, stopped := 0, 0, 0 // failures since it has listened, and how often it has stopped for want of connections
 	for ctx.Err() == nil {
-		err := errPooled
+		var err error
 		if !s.pooled {
-			err = s.listen(ctx, func() { lost, full = 0, 0 })
+			err = s.listen(ctx, func() { lost, refused = 0, 0 })
 		}
-		if !errors.Is(err, errFull) && code(err) != tooManyConnections && !s.pooled {
+		if !s.pooled && !errors.Is(err, errFull) && code(err) != tooManyConnections {
 			_ = backoff.Wait(ctx, lost+3)
 			lost++
 			continue
 		}
-		if full == 0 && !s.pooled && ctx.Err() == nil {
-			slog.Default().WarnContext(ctx, "annals: the server has few connections left: the store looks for writes of other processes every second instead of listening")
+		if refused++; refused == 1 && !s.pooled {
+			if stopped++; backoff.Seldom(stopped) {
+				slog.Default().WarnContext(ctx, "annals: the server has few connections left: the store looks for writes of other processes every second, until it can listen again",
+					slog.Int("times", stopped))
+			}
 		}
-		full++
-		for range min(time.Duration(1)<<min(full, 10), longest/pollEvery) {
+		for range min(time.Duration(1)<<min(refused, 10), longest/pollEvery) {
 			if backoff.Sleep(ctx, pollEvery/2+rand.N(pollEvery)) != nil {
 				return
 			}
@@ -146,67 +148,66 @@ func (s *backend) listenForWrites(ctx context.Context) {
 	}
 }
 
-var (
-	errPooled = errors.New("behind a pooler there is no session to listen in")
-	errFull   = errors.New("the server has few connections left")
-)
+// errFull is why a store does not listen: others need the connection more.
+var errFull = errors.New("the server has few connections left")
 
-// ears is the connection that listens, which others need more when the server has no connection left.
-type ears struct {
+// listener is the connection that listens.
+type listener struct {
 	mu   sync.Mutex
 	stop context.CancelCauseFunc // nil while there is none
 }
 
-// leave closes the connection.
-func (e *ears) leave() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.stop != nil {
-		e.stop(errFull)
+// giveWay closes the connection, because the server refuses another one.
+func (l *listener) giveWay() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop != nil {
+		l.stop(errFull)
 	}
 }
 
 // open returns the context of a new connection.
-func (e *ears) open(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	ctx, e.stop = context.WithCancelCause(ctx)
-	return ctx, e.stop
+func (l *listener) open(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, l.stop = context.WithCancelCause(ctx)
+	return ctx, l.stop
 }
 
 // listen listens until the connection is lost, or the server has few connections left. It calls begun once it listens.
 func (s *backend) listen(ctx context.Context, begun func()) error {
-	ctx, stop := s.ears.open(ctx)
+	ctx, stop := s.listener.open(ctx)
 	defer stop(nil)
 	conn, err := dial(ctx, s.config())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if !hasRoom(ctx, conn) {
+	if !s.hasRoom(ctx, conn) {
 		return errFull
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
 		return err
 	}
 	begun()
+	asked := time.Now()
 	for written := watchers.Everywhere; ; { // first for what was written before LISTEN
 		s.watchers.Wake(written)
-		wait, cancel := context.WithTimeout(ctx, listenFor)
+		wait, cancel := context.WithDeadline(ctx, asked.Add(listenFor))
 		n, err := conn.WaitForNotification(wait)
 		cancel()
 		switch {
 		case err == nil:
 			written = s.notifier.heard(n.Payload)
+			continue
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case conn.IsClosed():
 			return err
-		case !hasRoom(ctx, conn):
+		case !s.hasRoom(ctx, conn):
 			return errFull
-		default:
-			written = 0
 		}
+		written, asked = 0, time.Now()
 	}
 }
 
@@ -219,8 +220,11 @@ const connectionsLeft = `SELECT least(most - count(*),
 		WHERE rolname = current_user AND d.datname = current_database() AND a.datid IS NOT NULL AND usesysid IS NOT NULL
 		GROUP BY r.oid, rolconnlimit, d.oid, datconnlimit, most`
 
-// hasRoom reports whether a twentieth of the server's connections is left for what needs them more than signals do.
-func hasRoom(ctx context.Context, conn *pgx.Conn) bool {
+// hasRoom reports whether a twentieth of the server's connections is left for what needs them more than signals do. It closes a connection whose
+// server does not answer.
+func (s *backend) hasRoom(ctx context.Context, conn *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
+	defer cancel()
 	var left, most int
 	err := conn.QueryRow(ctx, connectionsLeft).Scan(&left, &most)
 	return err != nil || left >= most/20
