@@ -47,7 +47,9 @@ func TestConformanceOnPekkoTables(t *testing.T) {
 	c.Short, c.Only = true, storetest.Parts{Journal: true, States: true, Offsets: true} // what other tables change
 	c.OpenObserved = func(tb testing.TB, o annals.Observer) annals.Store {
 		url := postgres.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
-		return openAt(tb, url+"&pool_max_conns=1", pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})
+		s := openAt(tb, url+"&pool_max_conns=1", pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})
+		urls.Store(s, url) // for statements of the test
+		return s
 	}
 	c.Open = func(tb testing.TB) annals.Store { return c.OpenObserved(tb, nil) }
 	storetest.Run(t, c)
