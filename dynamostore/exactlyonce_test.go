@@ -176,7 +176,7 @@ func raceForTasks(t *testing.T, layout dynamostore.Layout, changes int64) {
 // Processes are killed in the middle of their changes while another process changes the same tasks, and requests fail.
 func TestChangesAreCountedOnceUnderKill(t *testing.T) {
 	t.Parallel()
-	rounds, changes := 4, 250
+	rounds, changes := 4, 100
 	if testing.Short() {
 		rounds, changes = 2, 60
 	}

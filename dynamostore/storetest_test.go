@@ -287,7 +287,7 @@ func TestConformance(t *testing.T) {
 		"esa":                      {newESA(esa.Layout{Shards: 3, WriteIDs: true}), all},
 		"esa, rust 5":              {newRust5(2, true), keys},
 	}
-	if testing.Short() { // make race runs every layout with other settings than make test
+	if testing.Short() { // make race and make soak run the layouts with other settings than make test
 		layouts = map[string]variant{
 			"commit":                                 {newCommit, all},
 			"j5ik2o, number and number, hard delete": {newJ5ik2o(j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, SortKey: j5ik2o.ByNumber, ShardCount: 3, HardDelete: true}, true), all},
