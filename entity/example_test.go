@@ -84,7 +84,7 @@ func Example_unknown() {
 		_ = next() // what was sent is stored, and every answer gets lost
 		return &annals.Error{Op: "append", Kind: annals.ErrUnknown}
 	}
-	wallets, err := entity.New(store, wallet, entity.Options{WriteTimeout: 10 * time.Millisecond})
+	wallets, err := entity.New(store, wallet, entity.Options{WriteTimeout: 100 * time.Millisecond})
 	if err != nil {
 		fmt.Println(err)
 		return
