@@ -37,8 +37,11 @@ func (p Parked) item(name string) plan.Item {
 }
 
 // park stores that the events of id after its mark cannot be read because of err, so that the shard goes on with other entities. It returns
-// nil then, and err when err is no reason for that, or when too many entities are parked.
+// nil then, and err when err is no reason for that, or when too many entities are parked. Without err the events were read.
 func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) error {
+	if err == nil {
+		return r.unpark(ctx, id)
+	}
 	from := r.mark(id).seq + 1
 	truncated := errors.Is(err, annals.ErrTruncated)
 	switch {
@@ -72,6 +75,32 @@ func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) e
 		return err
 	}
 	r.parked[id] = from
+	return nil
+}
+
+// waiting reads which entities are parked: another reader may have stored that.
+func (r *reader) waiting(ctx context.Context) error {
+	all, _, err := r.loadParked(ctx, r.name)
+	for _, p := range all {
+		r.parked[p.ID] = p.From
+	}
+	return err
+}
+
+// unpark stores the mark of id, which was parked, when none of the events that waited is delivered: they do not fit the filter, so that no
+// acknowledgement does it.
+func (r *reader) unpark(ctx context.Context, id annals.PersistenceID) error {
+	from, parked := r.parked[id]
+	m := r.mark(id)
+	if !parked || m.seq < from {
+		return nil
+	}
+	if _, waits := r.upTo(id); !waits { // everything before it is acknowledged
+		if err := r.store(ctx, r.shard, plan.Op{Table: r.Table, Put: m.item(r.name, id)}); err != nil {
+			return err
+		}
+	}
+	delete(r.parked, id)
 	return nil
 }
 

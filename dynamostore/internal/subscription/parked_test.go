@@ -140,6 +140,52 @@ func TestParked(t *testing.T) {
 	}
 }
 
+// The events of a parked entity that waited do not have the tag of the filter, so none is delivered when they can be read again. The entity is not
+// listed any more then, whether the loop that parked it goes on or another one begins.
+func TestParkedWithoutTheTag(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			p := w.process()
+			defer p.Close()
+			p.append("A|1", 0, 1)
+			p.append("A|1", 1, 1)
+			repair, waits := w.damage("A|1", 2, "ev"), ""
+			steps := []func(){
+				func() {},
+				func() { p.append("A|1", 2, 1) },
+				func() { repair(); p.append("A|1", 3, 1) },
+			}
+			subscribe := func(steps ...func()) {
+				ctx, cancel := context.WithCancel(t.Context())
+				c := p.subscribe(ctx, "s", annals.Filter{Tag: "none has it"})
+				defer c.stop()
+				go func() {
+					for _, step := range steps {
+						p.wantParked(waits)
+						step()
+						time.Sleep(10 * lease)
+						waits = "A|1 from 2 "
+					}
+					cancel()
+				}()
+				if d, err, _ := c.next(); err == nil {
+					t.Errorf("delivered %v", d.Events)
+				}
+			}
+			if again {
+				for _, step := range steps {
+					subscribe(step)
+				}
+			} else {
+				subscribe(steps...)
+			}
+			p.wantParked("")
+		})
+	}
+}
+
 // Too many parked entities have one cause, and end the loop.
 func TestTooManyParked(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type reader struct {
 
 	building  *delivery
 	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
-	parked    map[annals.PersistenceID]annals.SeqNr   // that this reader has stored: the first numbers that it could not read
+	parked    map[annals.PersistenceID]annals.SeqNr   // the first numbers that this reader could not read, or others, if the filter has a tag
 	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated since the last call of reached
 }
 
@@ -67,6 +67,11 @@ func (r *reader) stopped(err error) {
 
 // run reads until nothing follows.
 func (r *reader) run(ctx context.Context, name string) error {
+	if r.filter.Tag != "" { // otherwise each event that waits is delivered, and its acknowledgement stores the mark
+		if err := repeated(ctx, func() error { return r.waiting(ctx) }); err != nil {
+			return err
+		}
+	}
 	if n, ok := r.shard.part(); ok {
 		return repeated(ctx, func() error { return r.catchUp(ctx, n) })
 	}
@@ -292,6 +297,14 @@ func (r *reader) flush(ctx context.Context) error {
 	return nil
 }
 
+// upTo is the mark of id in the delivery that is being built.
+func (r *reader) upTo(id annals.PersistenceID) (m mark, found bool) {
+	if r.building != nil {
+		m, found = r.building.upTo[id]
+	}
+	return m, found
+}
+
 // mark is that of id, which remember has been called for.
 func (r *reader) mark(id annals.PersistenceID) mark {
 	m, _ := r.marks.Get(id)
@@ -309,11 +322,9 @@ func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error
 		if _, ok := r.marks.Get(id); ok || slices.Contains(unknown, id) {
 			continue
 		}
-		if r.building != nil {
-			if m, ok := r.building.upTo[id]; ok {
-				r.set(id, m)
-				continue
-			}
+		if m, ok := r.upTo(id); ok {
+			r.set(id, m)
+			continue
 		}
 		unknown = append(unknown, id)
 	}
