@@ -66,12 +66,7 @@ func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) e
 	}
 	text := err.Error()
 	p := Parked{id, from, strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), time.Now()}
-	// The mark that is stored may be of events before the entity was forgotten.
-	mark := plan.Op{Table: r.Table, Key: entityKey(r.name, id), Delete: true}
-	if m := r.mark(id); m.seq > 0 {
-		mark = plan.Op{Table: r.Table, Put: m.item(r.name, id)}
-	}
-	if err := r.store(ctx, r.shard, plan.Op{Table: r.Table, Put: p.item(r.name)}, mark); err != nil {
+	if err := r.store(ctx, r.shard, plan.Op{Table: r.Table, Put: p.item(r.name)}, r.markOf(id)); err != nil {
 		return err
 	}
 	r.parked[id] = from
@@ -91,17 +86,24 @@ func (r *reader) waiting(ctx context.Context) error {
 // acknowledgement does it.
 func (r *reader) unpark(ctx context.Context, id annals.PersistenceID) error {
 	from, parked := r.parked[id]
-	m := r.mark(id)
-	if !parked || m.seq < from {
+	if !parked || r.mark(id).seq < from {
 		return nil
 	}
 	if _, waits := r.upTo(id); !waits { // everything before it is acknowledged
-		if err := r.store(ctx, r.shard, plan.Op{Table: r.Table, Put: m.item(r.name, id)}); err != nil {
+		if err := r.store(ctx, r.shard, r.markOf(id)); err != nil {
 			return err
 		}
 	}
 	delete(r.parked, id)
 	return nil
+}
+
+// markOf stores the mark of id in place of one that is stored, which may be of before the entity was forgotten.
+func (r *reader) markOf(id annals.PersistenceID) plan.Op {
+	if m := r.mark(id); m.seq > 0 {
+		return plan.Op{Table: r.Table, Put: m.item(r.name, id)}
+	}
+	return plan.Op{Table: r.Table, Key: entityKey(r.name, id), Delete: true}
 }
 
 // Parked returns the parked entities of the subscription name.

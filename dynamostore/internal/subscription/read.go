@@ -29,12 +29,14 @@ type reader struct {
 	building  *delivery
 	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
 	parked    map[annals.PersistenceID]annals.SeqNr   // the first numbers that this reader could not read, or others, if the filter has a tag
+	reborn    map[annals.PersistenceID]bool           // entities that have begun again, whose stored marks are of before they were forgotten
 	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated since the last call of reached
 }
 
 // start begins to read s, which is of the stream name, and which this loop holds.
 func (l *loop) start(ctx context.Context, name string, s shard) {
-	r := &reader{loop: l, shard: s, position: s.position, returned: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{}}
+	r := &reader{loop: l, shard: s, position: s.position, returned: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{},
+		reborn: map[annals.PersistenceID]bool{}}
 	r.holding, r.drop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
 	reading, release := context.WithCancel(r.holding)
 	writing, cease := context.WithCancel(context.WithoutCancel(ctx))
@@ -142,6 +144,9 @@ func (r *reader) piece(ctx context.Context, p plan.Part) error {
 			if err := r.deliverAfterMark(ctx, f.ID); err != nil {
 				return err
 			}
+			if err := r.storeReborn(ctx); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -206,8 +211,36 @@ func (r *reader) records(ctx context.Context, records []stream.Record) error {
 			}
 		}
 		r.position = rec.Sequence
+		if err := r.storeReborn(ctx); err != nil {
+			return err
+		}
 	}
 	return r.reached(ctx)
+}
+
+// again takes note that id was forgotten and has begun again.
+func (r *reader) again(id annals.PersistenceID) {
+	r.set(id, mark{})
+	if r.filter.Tag != "" { // otherwise the mark is stored with the acknowledgement of number 1
+		r.reborn[id] = true
+	}
+}
+
+// storeReborn stores the marks of entities that have begun again, together with the position. The first events of an entity may not have the tag of the filter,
+// so that no acknowledgement stores their mark. Then a reader that begins later would take the mark of the forgotten entity for that of this one.
+func (r *reader) storeReborn(ctx context.Context) error {
+	for id := range r.reborn {
+		if err := r.flush(ctx); err != nil { // then all events up to the mark are acknowledged
+			return err
+		}
+		s := r.shard
+		s.position = r.position
+		if err := r.store(ctx, s, r.markOf(id)); err != nil {
+			return err
+		}
+		delete(r.reborn, id)
+	}
+	return nil
 }
 
 // event delivers e, and first the events before it that are not delivered.
@@ -215,7 +248,7 @@ func (r *reader) event(ctx context.Context, e annals.Event) error {
 	m := r.mark(e.ID)
 	switch {
 	case e.SeqNr == 1 && !m.born.IsZero() && e.Time.After(m.born): // it has begun again, and later events may have come before
-		r.set(e.ID, mark{})
+		r.again(e.ID)
 	case e.SeqNr <= m.seq && !e.Time.After(m.time): // delivered before
 		return nil
 	}
@@ -255,7 +288,7 @@ func (r *reader) replay(ctx context.Context, id annals.PersistenceID, to annals.
 		again = last < m.seq
 	}
 	if again {
-		r.set(id, mark{})
+		r.again(id)
 		_, err = r.replay(ctx, id, to)
 	}
 	return again, err
