@@ -105,12 +105,12 @@ func (n *notifier) heard(payload string) watchers.Signal {
 	return watchers.Signal(written)
 }
 
-// notify sends one NOTIFY over a connection for groups, which are never busy for long. It stores nothing, so it does not wait
-// for a flush. Watchers also poll, so a lost notification delays them and loses nothing.
+// notify sends one NOTIFY over a connection for groups, which are never busy for long; in a pool of one it waits for
+// a transaction of the program. It stores nothing, so it does not wait for a flush. Watchers also poll, so a lost notification delays them and loses nothing.
 func (s *backend) notify() {
 	ctx, cancel := s.writeContext()
 	defer cancel()
-	_, _ = s.groupPool(ctx).Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)", pgx.QueryExecModeSimpleProtocol, s.channel(), s.notifier.payload())
+	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)", pgx.QueryExecModeSimpleProtocol, s.channel(), s.notifier.payload())
 }
 
 // Watch implements ability.Watcher.
