@@ -30,7 +30,7 @@ func (s watched) SkipTo(ctx context.Context, id annals.PersistenceID, after, n a
 	if err := s.deleting(ctx, id); err != nil {
 		return &annals.Error{Op: "skip", ID: id, Kind: annals.ErrUnavailable, Err: err}
 	}
-	return s.Store.SkipTo(ctx, id, after, n)
+	return s.Store.Unwrap().(ability.Skipper).SkipTo(ctx, id, after, n)
 }
 
 type watchedJournal struct {
@@ -313,7 +313,7 @@ type meddled struct {
 
 func (s meddled) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	s.before()
-	return s.Store.Forget(ctx, f)
+	return s.Store.Unwrap().(ability.Forgetter).Forget(ctx, f)
 }
 
 // A cleaner leaves the records of the library alone.

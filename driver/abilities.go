@@ -11,20 +11,20 @@ import (
 	"github.com/annals-go/annals/internal/valid"
 )
 
-// A Store has the methods of all abilities; ability.Of asks for them. What the Driver lacks is ErrUnsupported. A Store within a transaction is no
+// A store has the methods of all abilities; ability.Of asks for them. What the Driver lacks is ErrUnsupported. A store within a transaction is no
 // Watcher and no Subscriber.
 var (
-	_ ability.Recoverer     = (*Store)(nil)
-	_ ability.Watcher       = (*Store)(nil)
-	_ ability.Subscriber    = (*Store)(nil)
-	_ ability.Skipper       = (*Store)(nil)
-	_ ability.StateSkipper  = (*Store)(nil)
-	_ ability.StateFinder   = (*Store)(nil)
-	_ ability.Forgetter     = (*Store)(nil)
-	_ ability.HealthChecker = (*Store)(nil)
-	_ ability.Checker       = (*Store)(nil)
-	_ ability.Scanner       = (*Store)(nil)
-	_ ability.Atomic        = (*Store)(nil)
+	_ ability.Recoverer     = (*store)(nil)
+	_ ability.Watcher       = (*store)(nil)
+	_ ability.Subscriber    = (*store)(nil)
+	_ ability.Skipper       = (*store)(nil)
+	_ ability.StateSkipper  = (*store)(nil)
+	_ ability.StateFinder   = (*store)(nil)
+	_ ability.Forgetter     = (*store)(nil)
+	_ ability.HealthChecker = (*store)(nil)
+	_ ability.Checker       = (*store)(nil)
+	_ ability.Scanner       = (*store)(nil)
+	_ ability.Atomic        = (*store)(nil)
 )
 
 // unclaimed is the error of what a store does not claim, or of an ability that its Driver lacks.
@@ -35,8 +35,8 @@ func unclaimed(what string) error {
 	return &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New(what)}
 }
 
-// Lacks is for ability.Of: it says why the Driver lacks an ability, nil when it has it.
-func (s *Store) Lacks(want any) error {
+// Lacks is Store.Lacks.
+func (s *store) Lacks(want any) error {
 	has, within := true, error(nil) // what keeps a store within a transaction from it
 	switch want.(type) {
 	case *ability.Recoverer:
@@ -85,7 +85,7 @@ func is[T any](d Driver) bool {
 }
 
 // offered is the Driver as a T. The error is ErrUnsupported when it lacks that ability, else fault.
-func offered[T any](s *Store, fault error) (T, error) {
+func offered[T any](s *store, fault error) (T, error) {
 	d, _ := s.driver.(T)
 	if err := s.Lacks((*T)(nil)); err != nil {
 		return d, unclaimed(err.Error())
@@ -94,7 +94,7 @@ func offered[T any](s *Store, fault error) (T, error) {
 }
 
 // Recover is ability.Recoverer.
-func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
+func (s *store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
 	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
 	defer k.end(&err)
 	d, err := offered[ability.Recoverer](s, valid.ID("", id, s.caps.Limits))
@@ -117,7 +117,7 @@ func (s *Store) Recover(ctx context.Context, id annals.PersistenceID, snapshot f
 }
 
 // SkipTo is ability.Skipper.
-func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+func (s *store) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
 	d, err := offered[ability.Skipper](s, valid.Skip("", id, after, n, s.caps.Limits))
 	return do(ctx, s, annals.Call{Op: "skip", ID: id}, true, err, func(ctx context.Context) error {
 		done := s.tx.noted(Seen{ID: id, Number: n})
@@ -128,7 +128,7 @@ func (s *Store) SkipTo(ctx context.Context, id annals.PersistenceID, after, n an
 }
 
 // SkipStateTo is ability.StateSkipper.
-func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
+func (s *store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
 	d, err := offered[ability.StateSkipper](s, valid.Skip("", id, 0, n, s.caps.Limits))
 	return do(ctx, s, annals.Call{Op: "skip state", ID: id}, true, err, func(ctx context.Context) error {
 		err := d.SkipStateTo(ctx, id, n)
@@ -138,7 +138,7 @@ func (s *Store) SkipStateTo(ctx context.Context, id annals.PersistenceID, n anna
 }
 
 // Atomically is ability.Atomic.
-func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
+func (s *store) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
 	if s.atomically == nil {
 		return s.named(annals.Call{Op: "transaction"}, unclaimed(""))
 	}
@@ -146,7 +146,7 @@ func (s *Store) Atomically(ctx context.Context, fn func(ctx context.Context, in 
 }
 
 // FindStates is ability.StateFinder. The Driver checks whether the type has the column.
-func (s *Store) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
+func (s *store) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
 	d, err := offered[ability.StateFinder](s, nil)
 	return each(ctx, s, annals.Call{Op: "find states"}, err, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return d.FindStates(ctx, entityType, column, value)
@@ -154,7 +154,7 @@ func (s *Store) FindStates(ctx context.Context, entityType, column string, value
 }
 
 // Forget is ability.Forgetter.
-func (s *Store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
+func (s *store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	d, err := offered[ability.Forgetter](s, valid.Forgetting(f, s.caps.Limits))
 	return ask(ctx, s, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) {
 		forgotten, err := d.Forget(ctx, f)
@@ -166,13 +166,13 @@ func (s *Store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) 
 }
 
 // Watch is ability.Watcher. The Driver ends the watches that are open when the store is closed.
-func (s *Store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+func (s *store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	d, err := offered[ability.Watcher](s, valid.Filter("", f))
 	return ask(ctx, s, annals.Call{Op: "watch"}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
 }
 
 // Subscribe is ability.Subscriber. The Driver waits for events outside of Fetch, and ends its loops when the store is closed.
-func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+func (s *store) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	d, err := offered[ability.Subscriber](s, valid.Subscription(name, f))
 	if err == nil && f.Tag != "" && !s.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
@@ -181,7 +181,7 @@ func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) ite
 		return func(yield func(ability.Delivery, error) bool) {
 			for delivery, err := range d.Subscribe(ctx, name, f) {
 				if ack := delivery.Ack; ack != nil {
-					delivery.Ack = func(ctx context.Context) error { return Write(ctx, s, annals.Call{Op: "acknowledge"}, ack) }
+					delivery.Ack = func(ctx context.Context) error { return do(ctx, s, annals.Call{Op: "acknowledge"}, true, nil, ack) }
 				}
 				if !yield(delivery, err) {
 					return
@@ -192,7 +192,7 @@ func (s *Store) Subscribe(ctx context.Context, name string, f annals.Filter) ite
 }
 
 // CheckHealth is ability.HealthChecker.
-func (s *Store) CheckHealth(ctx context.Context) error {
+func (s *store) CheckHealth(ctx context.Context) error {
 	d, err := offered[ability.HealthChecker](s, nil)
 	return do(ctx, s, annals.Call{Op: "check health"}, false, err, func(ctx context.Context) error { return d.CheckHealth(ctx) })
 }

@@ -15,7 +15,7 @@ import (
 // call is one call under way. It is made by start, and ends with end.
 type call struct {
 	annals.Call
-	s     *Store
+	s     *store
 	ctx   context.Context // as the Observer has it
 	in    context.Context // as the Driver gets it
 	write bool
@@ -68,7 +68,7 @@ func claimed(claims bool, fault error) error {
 }
 
 // start tells the Observer of a call.
-func (s *Store) start(ctx context.Context, c annals.Call) call {
+func (s *store) start(ctx context.Context, c annals.Call) call {
 	k := call{Call: c, s: s, ctx: ctx}
 	k.Store = s.name
 	if s.observer != nil {
@@ -143,7 +143,7 @@ var (
 )
 
 // ended is the error of a call whose context or transaction has ended; nil when neither has.
-func (s *Store) ended(ctx context.Context) error {
+func (s *store) ended(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
@@ -154,7 +154,7 @@ func (s *Store) ended(ctx context.Context) error {
 }
 
 // begin opens a use of the backend, until leave. end, if there is one, is called before that.
-func (s *Store) begin(ctx context.Context, write bool) (within context.Context, end func(err error) error, err error) {
+func (s *store) begin(ctx context.Context, write bool) (within context.Context, end func(err error) error, err error) {
 	if err := s.ended(ctx); err != nil {
 		return ctx, nil, err
 	}
@@ -170,7 +170,7 @@ func (s *Store) begin(ctx context.Context, write bool) (within context.Context, 
 	return ctx, nil, nil
 }
 
-func (s *Store) leave(write bool) {
+func (s *store) leave(write bool) {
 	if s.tx == nil {
 		s.gate.leave(write)
 	}
@@ -179,7 +179,7 @@ func (s *Store) leave(write bool) {
 // Read runs fn as the operation c of s, one that reads the backend within Fetch, and may run the caller's code in between. It is for methods of a
 // store that are not in the contracts.
 func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
-	k := s.start(ctx, c)
+	k := s.front.start(ctx, c)
 	defer k.end(&err)
 	if err := k.streams(nil); err != nil {
 		return err
@@ -190,11 +190,11 @@ func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Cont
 // Write runs fn as the operation c of s, one that writes. It is for methods of a store that are not in the contracts, such as InTx, whose
 // Op is "transaction".
 func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) error {
-	return do(ctx, s, c, true, nil, fn)
+	return do(ctx, s.front, c, true, nil, fn)
 }
 
 // ask runs fn as the operation c of s. It refuses the call when fault is not nil.
-func ask[T any](ctx context.Context, s *Store, c annals.Call, write bool, fault error, fn func(ctx context.Context) (T, error)) (v T, err error) {
+func ask[T any](ctx context.Context, s *store, c annals.Call, write bool, fault error, fn func(ctx context.Context) (T, error)) (v T, err error) {
 	k := s.start(ctx, c)
 	defer k.end(&err)
 	if err := k.use(fault, write); err != nil {
@@ -204,7 +204,7 @@ func ask[T any](ctx context.Context, s *Store, c annals.Call, write bool, fault 
 }
 
 // do is ask for an operation without a result.
-func do(ctx context.Context, s *Store, c annals.Call, write bool, fault error, fn func(ctx context.Context) error) error {
+func do(ctx context.Context, s *store, c annals.Call, write bool, fault error, fn func(ctx context.Context) error) error {
 	_, err := ask(ctx, s, c, write, fault, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
 }

@@ -19,7 +19,7 @@ type Auditor interface {
 }
 
 // Check is ability.Checker.
-func (s *Store) Check(ctx context.Context, id annals.PersistenceID, see func(ability.Stored)) (found []*ability.Damage, err error) {
+func (s *store) Check(ctx context.Context, id annals.PersistenceID, see func(ability.Stored)) (found []*ability.Damage, err error) {
 	k := s.start(ctx, annals.Call{Op: "check", ID: id})
 	defer k.end(&err)
 	fault := valid.ID("", id, s.caps.Limits)
@@ -235,7 +235,7 @@ func (c *check) audit() error {
 }
 
 // Scan is ability.Scanner. The ids of a Driver that has none are those of its Query.
-func (s *Store) Scan(ctx context.Context, entityType, after string) iter.Seq2[ability.Scanned, error] {
+func (s *store) Scan(ctx context.Context, entityType, after string) iter.Seq2[ability.Scanned, error] {
 	_, fault := offered[ability.Scanner](s, nil)
 	size := func(ability.Scanned) (events, bytes int) { return 0, 0 }
 	return each(ctx, s, annals.Call{Op: "scan"}, fault, size, func(ctx context.Context) iter.Seq2[ability.Scanned, error] {

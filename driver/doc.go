@@ -8,7 +8,7 @@
 //   - An Observer sees each call once, refused ones too, with the events and bytes that were read or written.
 //   - Errors name the operation and the entity.
 //
-// A store's own type embeds a Store, which has the contracts of annals.Store and the optional abilities of its Driver.
+// A store's own type embeds a Store, which has the contracts of annals.Store. ability.Of returns the optional abilities of its Driver.
 //
 // Replay and RecoverFrom read events for drivers that read pages: a Reader says what is stored, and they decide what is complete, truncated
 // or corrupt.

@@ -16,10 +16,23 @@ import (
 // guarding is a Driver that others write beside, in a transaction.
 type guarding struct {
 	*memstore.Store
+	able
 	read    []driver.Seen
 	written []driver.Seen
 	late    func() // is run after LastSeqNr
 	sent    annals.WriteID
+}
+
+// able has the abilities of memstore that the tests use.
+type able interface {
+	ability.Recoverer
+	ability.Skipper
+	ability.Forgetter
+}
+
+func newGuarding() *guarding {
+	s := memstore.New()
+	return &guarding{Store: s, able: s.Unwrap().(able)}
 }
 
 func (*guarding) Fault(err error) error { return err }
@@ -63,7 +76,7 @@ func TestGuard(t *testing.T) {
 	}
 	recovery := func(fails error) use {
 		return func(ctx context.Context, _ *guarding, in *driver.Store) error {
-			_, err := in.Recover(ctx, "T|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return fails })
+			_, err := in.Unwrap().(ability.Recoverer).Recover(ctx, "T|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return fails })
 			if errors.Is(err, fails) {
 				return nil
 			}
@@ -118,20 +131,22 @@ func TestGuard(t *testing.T) {
 		if err := errors.Join(err, g.Store.Journal().DeleteTo(ctx, "T|1", 3)); err != nil {
 			return err
 		}
-		_, err = in.Forget(ctx, ability.Forgetting{ID: "T|1"})
+		_, err = in.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"})
 		return err
 	}
 	forgetNothing := func(ctx context.Context, _ *guarding, in *driver.Store) error {
-		_, err := in.Forget(ctx, ability.Forgetting{ID: "T|1"})
+		_, err := in.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"})
 		if errors.Is(err, annals.ErrConflict) {
 			return nil
 		}
 		return err
 	}
 	skipped := func(ctx context.Context, g *guarding, _ *driver.Store) error {
-		return g.Store.SkipTo(ctx, "T|1", 3, 9)
+		return g.Store.Unwrap().(ability.Skipper).SkipTo(ctx, "T|1", 3, 9)
 	}
-	skip := func(ctx context.Context, _ *guarding, in *driver.Store) error { return in.SkipTo(ctx, "T|1", 3, 9) }
+	skip := func(ctx context.Context, _ *guarding, in *driver.Store) error {
+		return in.Unwrap().(ability.Skipper).SkipTo(ctx, "T|1", 3, 9)
+	}
 
 	const stale = "stale" // Guard is not called
 	const none, number, revision = "[]", "[{T|1 false 3}]", "[{T|1 true 3}]"
@@ -172,7 +187,7 @@ func TestGuard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := &guarding{Store: memstore.New()}
+			g := newGuarding()
 			outer := driver.New(g, driver.Options{})
 			for n := range annals.SeqNr(3) {
 				_, err := outer.States().Put(t.Context(), annals.StateWrite{ID: "T|1", After: n, Payload: annals.Payload{SerializerID: 20}, Event: &events(1)[0]})
@@ -205,7 +220,7 @@ func TestGuard(t *testing.T) {
 // An event that is stored while a replay begins is seen, or makes the number another one.
 func TestGuardOfAReplayBesideAWriter(t *testing.T) {
 	t.Parallel()
-	g := &guarding{Store: memstore.New()}
+	g := newGuarding()
 	g.late = func() {
 		_, err := g.Store.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: events(1)})
 		if err != nil {

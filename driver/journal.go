@@ -10,12 +10,12 @@ import (
 )
 
 // Journal is annals.Store.
-func (s *Store) Journal() annals.Journal {
+func (s *store) Journal() annals.Journal {
 	return journal{s, s.driver.Journal()}
 }
 
 type journal struct {
-	s *Store
+	s *store
 	d annals.Journal // nil where Events is not claimed
 }
 

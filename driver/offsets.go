@@ -10,12 +10,12 @@ import (
 )
 
 // Offsets is annals.Store.
-func (s *Store) Offsets() annals.OffsetStore {
+func (s *store) Offsets() annals.OffsetStore {
 	return offsets{s, s.driver.Offsets()}
 }
 
 type offsets struct {
-	s *Store
+	s *store
 	d annals.OffsetStore // nil where Offsets is not claimed
 }
 

@@ -11,12 +11,12 @@ import (
 )
 
 // Query is annals.Store.
-func (s *Store) Query() annals.Query {
+func (s *store) Query() annals.Query {
 	return query{s, s.driver.Query()}
 }
 
 type query struct {
-	s *Store
+	s *store
 	d annals.Query // nil where nothing of it is claimed
 }
 

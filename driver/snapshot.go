@@ -8,12 +8,12 @@ import (
 )
 
 // Snapshots is annals.Store.
-func (s *Store) Snapshots() annals.SnapshotStore {
+func (s *store) Snapshots() annals.SnapshotStore {
 	return snapshots{s, s.driver.Snapshots()}
 }
 
 type snapshots struct {
-	s *Store
+	s *store
 	d annals.SnapshotStore // nil where Snapshots is not claimed
 }
 

@@ -8,12 +8,12 @@ import (
 )
 
 // States is annals.Store.
-func (s *Store) States() annals.StateStore {
+func (s *store) States() annals.StateStore {
 	return states{s, s.driver.States()}
 }
 
 type states struct {
-	s *Store
+	s *store
 	d annals.StateStore // nil where States is not claimed
 }
 

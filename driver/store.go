@@ -10,9 +10,21 @@ import (
 	"github.com/annals-go/annals/internal/panics"
 )
 
-// Store is an annals.Store in front of a Driver. It has the abilities that its Driver has: ability.Of tells which. A type that embeds a Store
+// Store is an annals.Store in front of a Driver. It has the abilities that its Driver has: ability.Of returns them. A type that embeds a Store
 // and adds an ability that the Driver lacks needs a Lacks of its own. Its methods may be called from many goroutines at once.
 type Store struct {
+	annals.Store // set by New
+	front        *store
+}
+
+// Unwrap is for ability.Of: it returns a store that has the methods of all abilities. What the Driver lacks is ErrUnsupported there.
+func (s *Store) Unwrap() annals.Store { return s.front }
+
+// Lacks is for ability.Of: it says why the Driver lacks an ability, nil when it has it.
+func (s *Store) Lacks(want any) error { return s.front.Lacks(want) }
+
+// store is what New puts in front of a Driver.
+type store struct {
 	name       string
 	driver     Driver
 	caps       annals.Capabilities
@@ -45,19 +57,20 @@ type Options struct {
 
 // New returns a Store in front of d.
 func New(d Driver, o Options) *Store {
-	s := &Store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, atomically: o.Atomically, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
+	s := &store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, atomically: o.Atomically, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
+	front := &Store{s, s}
 	if s.self == nil {
-		s.self = s
+		s.self = front
 	}
-	return s
+	return front
 }
 
 // Capabilities are those of the Driver.
-func (s *Store) Capabilities() annals.Capabilities { return s.caps }
+func (s *store) Capabilities() annals.Capabilities { return s.caps }
 
 // Close waits for the calls under way and closes the Driver; later calls answer ErrClosed. It must not be called within InTx. A
 // second Close does nothing, as does Close of a store within a transaction, which ends with its function.
-func (s *Store) Close() error {
+func (s *store) Close() error {
 	if s.tx != nil {
 		return nil
 	}
@@ -74,7 +87,7 @@ func (s *Store) Close() error {
 }
 
 // named is err with a Kind, operation and entity.
-func (s *Store) named(c annals.Call, err error) error {
+func (s *store) named(c annals.Call, err error) error {
 	e, ok := err.(*annals.Error) //nolint:errorlint // an error that wraps one is the driver's to translate
 	if !ok {
 		if e, ok = s.driver.Fault(err).(*annals.Error); !ok { //nolint:errorlint // as above

@@ -235,12 +235,12 @@ func TestAbilitiesThatAreLacking(t *testing.T) {
 			s := driver.New(skipping{&backend{}, skips{}, skips{}, c, lacks}, driver.Options{})
 			_, skips := ability.Of[ability.Skipper](s)
 			_, skipsStates := ability.Of[ability.StateSkipper](s)
-			for name, err := range map[string]error{"skip": s.SkipTo(t.Context(), "A|1", 0, 7), "ask for a Skipper": skips} {
+			for name, err := range map[string]error{"skip": s.Unwrap().(ability.Skipper).SkipTo(t.Context(), "A|1", 0, 7), "ask for a Skipper": skips} {
 				if has := c.Events && lacks == nil; errors.Is(err, annals.ErrUnsupported) == has || c.Events && !has && !strings.Contains(err.Error(), lacks.Error()) {
 					t.Errorf("%+v, lacks %v: %s: %v", c, lacks, name, err)
 				}
 			}
-			for name, err := range map[string]error{"skip": s.SkipStateTo(t.Context(), "A|1", 7), "ask for a StateSkipper": skipsStates} {
+			for name, err := range map[string]error{"skip": s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "A|1", 7), "ask for a StateSkipper": skipsStates} {
 				if has := c.States && lacks == nil; errors.Is(err, annals.ErrUnsupported) == has {
 					t.Errorf("%+v, lacks %v: state: %s: %v", c, lacks, name, err)
 				}
@@ -287,7 +287,7 @@ func TestInTx(t *testing.T) {
 		if _, err := s.Journal().Append(ctx, c); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("a write to the outer store: %v", err)
 		}
-		if _, err := ability.Of[ability.Atomic](in); !errors.Is(err, annals.ErrUnsupported) || !errors.Is(in.Atomically(ctx, nil), annals.ErrUnsupported) {
+		if _, err := ability.Of[ability.Atomic](in); !errors.Is(err, annals.ErrUnsupported) || !errors.Is(in.Unwrap().(ability.Atomic).Atomically(ctx, nil), annals.ErrUnsupported) {
 			t.Errorf("a transaction within a transaction: %v", err)
 		}
 		next, stop = iter.Pull2(in.Journal().Replay(ctx, "A|1", 1, 3))

@@ -22,22 +22,22 @@ type Transaction struct {
 	Guard func(ctx context.Context, read, written []Seen) error
 }
 
-// InTx runs fn, with the user's function, on s within the transaction t. Then it passes to t.Guard what fn has read. After an error the
+// InTx runs fn, with the user's function, on outer within the transaction t. Then it passes to t.Guard what fn has read. After an error the
 // transaction must not be committed: that of fn, or of a command with a key whose key could not be written, is within an *annals.Error without a
 // Kind, others are those of Guard, and ErrUnavailable when ctx has ended.
 //
 // The Capabilities of in are those of t.Driver. When fn has returned, every call of it is ErrClosed. Hosts and stores recognise by the context
 // of fn that a write to the outer store would wait for the transaction, which waits for the write: such a write is ErrInvalid.
-func InTx(ctx context.Context, s *Store, t Transaction, fn func(ctx context.Context, in *Store) error) error {
-	tx := &transaction{use: t.Use}
+func InTx(ctx context.Context, outer *Store, t Transaction, fn func(ctx context.Context, in *Store) error) error {
+	s, tx := outer.front, &transaction{use: t.Use}
 	if t.Guard != nil {
 		tx.reads = &reads{numbers: map[Seen]number{}, written: map[Seen]bool{}}
 	}
-	in := &Store{name: s.name, driver: t.Driver, caps: t.Driver.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: tx}
+	in := &store{name: s.name, driver: t.Driver, caps: t.Driver.Capabilities(), observer: s.observer, strict: s.strict, unused: s.unused, self: s.self, gate: s.gate, tx: tx}
 	if err := func() error {
 		defer tx.ended.Store(true)
 		ctx := contexts.WithTx(ctx, s.self)
-		if err := fn(ctx, in); err != nil {
+		if err := fn(ctx, &Store{in, in}); err != nil {
 			return err
 		}
 		return contexts.TxFault(ctx)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 )
 
@@ -77,7 +78,7 @@ func TestCheckOfManyUnusedNumbers(t *testing.T) {
 			return driver.Replay(ctx, r, 1, annals.MaxSeqNr)
 		},
 	}}, driver.Options{Name: "holes"})
-	found, err := s.Check(t.Context(), "T|1", nil)
+	found, err := s.Unwrap().(ability.Checker).Check(t.Context(), "T|1", nil)
 	if err != nil || len(found) != holes || r.requests > 2*holes {
 		t.Errorf("%d holes after %d requests, %v", len(found), r.requests, err)
 	}

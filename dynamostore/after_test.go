@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
 )
@@ -62,7 +63,7 @@ func TestAfterAboveTheLast(t *testing.T) {
 				}
 			}
 			var state []annals.SeqNr
-			_, err = s.Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
+			_, err = ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
 				state = append(state, e.SeqNr)
 				return nil
 			})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -237,7 +238,7 @@ func TestAkka0Costs(t *testing.T) {
 		t.Error(err)
 	}
 	cost("replay of 250 events", 14, 1252, 0)
-	_, err = s.Recover(t.Context(), l.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	_, err = ability.Recover(t.Context(), s, l.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	l.must(err)
 	cost("recovery of 250 events", 14, 1252, 0)
 	l.confirm(map[annals.SeqNr][]string{2: {"c", "d"}})

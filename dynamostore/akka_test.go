@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/akka"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -171,7 +172,7 @@ func TestAkkaCases(t *testing.T) {
 		e.write(37, 39, true)
 		e.lose(22, 24, 32, 35, 39)
 		e.has(1, all, "1..20 27..29 36", 38) // J-R2
-		if last, err := s.Recover(e.Context(), e.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil || last != 38 {
+		if last, err := ability.Recover(e.Context(), s, e.id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil || last != 38 {
 			e.Errorf("recovered up to %d, %v, want 38", last, err)
 		}
 		e.next = 38
@@ -207,7 +208,7 @@ func TestAkkaCases(t *testing.T) {
 			e.Fatal(err)
 		}
 		var got []annals.SeqNr
-		last, err := s.Recover(e.Context(), e.id, func(s annals.Snapshot) error { got = append(got, s.SeqNr); return nil }, func(e annals.Event) error { got = append(got, e.SeqNr); return nil })
+		last, err := ability.Recover(e.Context(), s, e.id, func(s annals.Snapshot) error { got = append(got, s.SeqNr); return nil }, func(e annals.Event) error { got = append(got, e.SeqNr); return nil })
 		if err != nil || last != 5 || spans(got) != "2..5" {
 			e.Errorf("recovered %v up to %d, %v", got, last, err)
 		}

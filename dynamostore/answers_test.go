@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -80,7 +81,7 @@ func calls(ctx context.Context, s *dynamostore.Store) map[string]func() error {
 			_, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1", Events: texts("a"), Snapshot: &annals.Snapshot{ID: "Thing|1", SeqNr: 1, Payload: text("s").Payload}})
 			return err
 		},
-		"check health": func() error { return s.CheckHealth(ctx) },
+		"check health": func() error { return s.Unwrap().(ability.HealthChecker).CheckHealth(ctx) },
 		"put": func() error {
 			_, err := s.States().Put(ctx, annals.StateWrite{ID: "Thing|1", Payload: text("a").Payload})
 			return err
@@ -231,7 +232,7 @@ func TestErrorsOfTheCaller(t *testing.T) {
 	if _, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1", Events: texts("a")}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Recover(ctx, "Thing|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return shared })
+	_, err := ability.Recover(ctx, s, "Thing|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return shared })
 	errs := []error{err}
 	_, err = s.States().Put(ctx, annals.StateWrite{ID: "Thing|1", Payload: text("a").Payload})
 	errs = append(errs, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/dynamostore"
@@ -81,7 +82,7 @@ func TestCommitCosts(t *testing.T) {
 	cost("a snapshot of 2,000 bytes", 1, 0, 3)
 	fill(ctx, t, s, long, 20, 1, 300)
 	bytes := 0
-	got, err := s.Recover(ctx, long, func(s annals.Snapshot) error { bytes += len(s.Data); return nil },
+	got, err := ability.Recover(ctx, s, long, func(s annals.Snapshot) error { bytes += len(s.Data); return nil },
 		func(e annals.Event) error { bytes += len(e.Data); return nil })
 	if err != nil || got != last+20 {
 		t.Fatal(got, err)

@@ -97,7 +97,7 @@ func TestRust5ReadsUnprocessedKeys(t *testing.T) {
 			continue
 		}
 		read := false
-		last, err := s.Recover(t.Context(), "Thing|1", func(annals.Snapshot) error { read = true; return nil }, func(annals.Event) error { return errors.New("an event") })
+		last, err := ability.Recover(t.Context(), s, "Thing|1", func(annals.Snapshot) error { read = true; return nil }, func(annals.Event) error { return errors.New("an event") })
 		if !read || last != 1 || err != nil {
 			t.Errorf("snapshot %v, last %d, %v", read, last, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/esa"
 )
@@ -29,7 +30,7 @@ func TestESACosts(t *testing.T) {
 	id := annals.NewPersistenceID("Thing", "small")
 	load := func() (last annals.SeqNr) {
 		t.Helper()
-		last, err := s.Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+		last, err := ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestMail(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent []string
-	err = sendMail(ctx, store, func(e annals.Event) error {
+	err = sendMail(ctx, store.Unwrap().(ability.Subscriber), func(e annals.Event) error {
 		if sent = append(sent, string(e.Data)); len(sent) == 2 {
 			cancel()
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/dynamostore"
@@ -117,7 +118,11 @@ func TestBlog(t *testing.T) {
 		t.Error(err)
 	}
 	n := 0
-	for state, err := range store.FindStates(ctx, "BlogPost", "title", "Annals") {
+	finder, err := ability.Of[ability.StateFinder](store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, err := range finder.FindStates(ctx, "BlogPost", "title", "Annals") {
 		if n++; err != nil || state.ID != blog.ID("p-2") {
 			t.Errorf("found %+v, %v", state, err)
 		}

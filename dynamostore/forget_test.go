@@ -85,7 +85,7 @@ func (p *pair) deleted(id annals.PersistenceID, n int) {
 
 func (p *pair) forget(s *dynamostore.Store, id annals.PersistenceID) {
 	p.Helper()
-	if done, err := s.Forget(p.Context(), ability.Forgetting{ID: id}); !done || err != nil {
+	if done, err := s.Unwrap().(ability.Forgetter).Forget(p.Context(), ability.Forgetting{ID: id}); !done || err != nil {
 		p.Errorf("forget %q: %v, %v", id, done, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestForgetBrokenOff(t *testing.T) {
 	p.deleted(id, 250)
 	ctx, cancel := context.WithCancel(t.Context())
 	p.before("TransactWriteItems", 2, cancel)
-	if done, err := p.slow.Forget(ctx, ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrUnknown) && !errors.Is(err, annals.ErrUnavailable) {
+	if done, err := p.slow.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrUnknown) && !errors.Is(err, annals.ErrUnavailable) {
 		t.Error(done, err)
 	}
 	if n := p.items(id); n == 0 || n == 250 {
@@ -159,7 +159,7 @@ func TestForgetBrokenOff(t *testing.T) {
 	if got := replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("%q", got)
 	}
-	if last, err := p.beside.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); last != 251 || err != nil {
+	if last, err := ability.Recover(t.Context(), p.beside, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); last != 251 || err != nil {
 		t.Error(last, err)
 	}
 	p.deleteAll(id)
@@ -181,7 +181,7 @@ func TestForgetBesideWrites(t *testing.T) {
 				p.refused(id, 0)
 				p.append(id, annals.SeqNr(n), "b")
 			})
-			if done, err := p.slow.Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+			if done, err := p.slow.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
 				t.Errorf("%d tombstones, a write before transaction %d: %v, %v", n, step+1, done, err)
 			}
 			p.last(id, annals.SeqNr(n+1))
@@ -201,7 +201,7 @@ func TestForgetBesideWrites(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if done, err := p.slow.Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+		if done, err := p.slow.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
 			t.Error(done, err)
 		}
 		p.last(id, 2)
@@ -217,7 +217,7 @@ func TestForgetBesideWrites(t *testing.T) {
 				p.append(id, i, "new")
 			}
 		})
-		if done, err := p.slow.Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
+		if done, err := p.slow.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: id}); done || !errors.Is(err, annals.ErrConflict) {
 			t.Error(done, err)
 		}
 		if n := len(replay(t.Context(), t, p.beside, id, 1, annals.MaxSeqNr)); n != 120 {
@@ -292,7 +292,7 @@ func TestReadersBesideForget(t *testing.T) {
 	fill()
 	p.before("Query", 2, forget)
 	n = 0
-	last, err := p.slow.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
+	last, err := ability.Recover(t.Context(), p.slow, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
 	if last != 0 || n != 0 || err != nil {
 		t.Errorf("recovery: %d events, last number %d, %v", n, last, err)
 	}
@@ -304,7 +304,7 @@ func TestReadersBesideForget(t *testing.T) {
 		}
 		p.before("Query", nth, forget)
 		var got []annals.SeqNr
-		_, err := p.slow.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error { got = append(got, e.SeqNr); return nil })
+		_, err := ability.Recover(t.Context(), p.slow, id, func(annals.Snapshot) error { return nil }, func(e annals.Event) error { got = append(got, e.SeqNr); return nil })
 		if len(got) == 0 && err != nil || len(got) > 0 && !errors.Is(err, annals.ErrTruncated) {
 			t.Errorf("recovery forwards, forgotten before query %d: %v, %v", nth, got, err)
 		}
@@ -355,7 +355,7 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 	if n := p.items(id); n != 4 {
 		t.Fatalf("%d items, want three parts beside the tombstone", n)
 	}
-	if done, err := p.beside.Forget(t.Context(), ability.Forgetting{ID: id, Age: ability.ForgetAge}); done || err != nil {
+	if done, err := p.beside.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: id, Age: ability.ForgetAge}); done || err != nil {
 		t.Error(done, err)
 	}
 	p.forget(p.beside, id)
@@ -368,10 +368,10 @@ func TestForgetUnfinishedSnapshot(t *testing.T) {
 func TestForgetTheTablesName(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	if err := p.beside.SkipTo(t.Context(), "annals", 0, 41); err != nil {
+	if err := p.beside.Unwrap().(ability.Skipper).SkipTo(t.Context(), "annals", 0, 41); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := p.beside.Forget(t.Context(), ability.Forgetting{ID: "annals", Age: ability.ForgetAge}); done || err != nil {
+	if done, err := p.beside.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "annals", Age: ability.ForgetAge}); done || err != nil {
 		t.Error(done, err)
 	}
 	p.forget(p.beside, "annals")
@@ -385,7 +385,7 @@ func TestForgetTheTablesName(t *testing.T) {
 func TestForgetIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	s, _ := j5ik2oBehindProxy(t, j5ik2o.Journal{}, dynamostore.Options{})
-	if _, err := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) {
+	if _, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Thing|1"}); !errors.Is(err, annals.ErrUnsupported) {
 		t.Error(err)
 	}
 	if _, err := ability.Of[ability.Forgetter](s); !errors.Is(err, annals.ErrUnsupported) || !strings.Contains(err.Error(), "when something was deleted") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -84,7 +85,7 @@ func askEverything(ctx context.Context, s *dynamostore.Store) {
 		}
 	})
 	bounded(func(ctx context.Context) {
-		_, _ = s.Recover(ctx, "Thing|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+		_, _ = ability.Recover(ctx, s, "Thing|1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 	})
 	bounded(func(ctx context.Context) { _, _, _ = s.Snapshots().Latest(ctx, "Thing|1", annals.SnapshotCriteria{}) })
 	bounded(func(ctx context.Context) {

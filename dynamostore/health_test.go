@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
@@ -40,7 +41,7 @@ func TestHealthCheckChangesNothing(t *testing.T) {
 		items := itemsIn(t, c, layout)
 		before := p.Counts()
 		for range 2 {
-			if err := s.CheckHealth(t.Context()); err != nil {
+			if err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			if r := seen.last(); r.Op != "check health" || r.Requests != 2 || r.ReadUnits != 1 {
@@ -105,7 +106,7 @@ func TestHealthCheckFindsWhatIsWrong(t *testing.T) {
 						return a
 					}
 				})
-				err := s.CheckHealth(t.Context())
+				err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context())
 				if !errors.Is(err, c.want) || c.want != nil && !strings.Contains(fmt.Sprint(err), "annals: check health: ") {
 					t.Errorf("%v, want %v", err, c.want)
 				}

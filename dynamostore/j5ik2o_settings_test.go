@@ -102,7 +102,7 @@ func TestJ5ik2oRowsOfAnotherSetting(t *testing.T) {
 		_, err := now.Journal().LastSeqNr(ctx, id)
 		s.wantMisfit(fmt.Sprintf("last number of %s", id), err, "Index")
 		s.wantMisfit(fmt.Sprintf("delete %s", id), now.Journal().DeleteTo(ctx, id, 3), "Index")
-		s.wantMisfit(fmt.Sprintf("skip %s", id), now.SkipTo(ctx, id, 0, 3), "Index")
+		s.wantMisfit(fmt.Sprintf("skip %s", id), now.Unwrap().(ability.Skipper).SkipTo(ctx, id, 0, 3), "Index")
 	}
 	through := s.open(s.with(func(l *j5ik2o.Layout) { l.ByIndex = true }), dynamostore.Options{})
 	if numbers, last, err := recoverAll(through, t, both); len(numbers) != 7 || last != 7 || err != nil {

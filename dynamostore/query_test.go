@@ -450,13 +450,13 @@ func TestStateTablesHaveTheIndex(t *testing.T) {
 	if got := collect(t, s.Query().IDs(ctx, "Own", "")); len(got) != 2 {
 		t.Errorf("ids %v", got)
 	}
-	if done, err := s.Forget(ctx, ability.Forgetting{ID: "Own|1"}); done || !errors.Is(err, annals.ErrConflict) {
+	if done, err := s.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "Own|1"}); done || !errors.Is(err, annals.ErrConflict) {
 		t.Errorf("forget with a state: %v, %v", done, err)
 	}
 	if _, err := s.States().Delete(ctx, annals.StateWrite{ID: "Own|1", After: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := s.Forget(ctx, ability.Forgetting{ID: "Own|1"}); !done || err != nil {
+	if done, err := s.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "Own|1"}); !done || err != nil {
 		t.Errorf("forget: %v, %v", done, err)
 	}
 	if st, _, err := s.States().Get(ctx, "Own|1"); err != nil || st.Revision != 0 {

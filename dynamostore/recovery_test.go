@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 )
 
@@ -14,7 +15,7 @@ func TestRecoveryBesideDeepOne(t *testing.T) {
 	s := openCommit(t, client(t), dynamostore.Options{Observer: seen})
 	recovered := func(id annals.PersistenceID) annals.Result {
 		t.Helper()
-		if _, err := s.Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil {
+		if _, err := ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return seen.last().Result

@@ -26,7 +26,7 @@ func TestCopiedState(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := annals.NewPersistenceID("Thing", what)
-			if err := s.SkipStateTo(t.Context(), id, 41); err != nil {
+			if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), id, 41); err != nil {
 				t.Fatalf("%s, %s: %v", name, what, err)
 			}
 			if st, ok, err := s.States().Get(t.Context(), id); ok || st.Revision != 41 || !st.Deleted || err != nil {
@@ -39,10 +39,10 @@ func TestCopiedState(t *testing.T) {
 			if st, ok, err := s.States().Get(t.Context(), id); !ok || st.Revision != 42 || string(st.Metadata.Data) != "who and why" || string(st.Data) != "copy" || err != nil {
 				t.Errorf("%s, %s: the copy: %+v, %v", name, what, st, err)
 			}
-			if err := s.SkipStateTo(t.Context(), id, 50); !errors.Is(err, annals.ErrConflict) {
+			if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), id, 50); !errors.Is(err, annals.ErrConflict) {
 				t.Errorf("%s, %s: skip of a state that was written: %v", name, what, err)
 			}
-			if err := s.SkipStateTo(t.Context(), id, 0); !errors.Is(err, annals.ErrInvalid) {
+			if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), id, 0); !errors.Is(err, annals.ErrInvalid) {
 				t.Errorf("%s, %s: skip to 0: %v", name, what, err)
 			}
 			if _, err := s.States().Delete(t.Context(), annals.StateWrite{ID: id, After: 42, Metadata: text("by whom").Payload}); err != nil {
@@ -64,14 +64,14 @@ func TestSkipWithLostAnswer(t *testing.T) {
 		c := bs.config(t)
 		s := c.Open(t).(*dynamostore.Store)
 		end := c.LoseAnswer(t, s)
-		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
+		if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
 			t.Errorf("%s: the first skip: %v", name, err)
 		}
 		end()
-		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
+		if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "Thing|1-1", 7); err != nil {
 			t.Errorf("%s: the same again: %v", name, err)
 		}
-		if err := s.SkipStateTo(t.Context(), "Thing|1-1", 8); !errors.Is(err, annals.ErrConflict) {
+		if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "Thing|1-1", 8); !errors.Is(err, annals.ErrConflict) {
 			t.Errorf("%s: another: %v", name, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestWithoutTombstones(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SkipStateTo(t.Context(), "Thing|1-1", 7); !errors.Is(err, annals.ErrUnsupported) {
+	if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "Thing|1-1", 7); !errors.Is(err, annals.ErrUnsupported) {
 		t.Error(err)
 	}
 	if st, ok, err := s.States().Get(t.Context(), "Thing|1-1"); ok || st.Revision != 0 || err != nil {
@@ -110,7 +110,7 @@ func TestSkippedStateIsQueried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SkipStateTo(t.Context(), "Copied|1", 7); err != nil {
+	if err := s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "Copied|1", 7); err != nil {
 		t.Fatal(err)
 	}
 	found := 0
@@ -133,9 +133,9 @@ func TestUnclaimedAbilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, recovered := s.Recover(t.Context(), "Thing|1-1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
-	_, forgotten := s.Forget(t.Context(), ability.Forgetting{ID: "Thing|1-1"})
-	for name, err := range map[string]error{"skip": s.SkipTo(t.Context(), "Thing|1-1", 0, 7), "recover": recovered, "forget": forgotten} {
+	_, recovered := s.Unwrap().(ability.Recoverer).Recover(t.Context(), "Thing|1-1", func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+	_, forgotten := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Thing|1-1"})
+	for name, err := range map[string]error{"skip": s.Unwrap().(ability.Skipper).SkipTo(t.Context(), "Thing|1-1", 0, 7), "recover": recovered, "forget": forgotten} {
 		if !errors.Is(err, annals.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}

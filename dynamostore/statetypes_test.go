@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -155,7 +156,7 @@ func putText(t testing.TB, s annals.Store, id annals.PersistenceID, after annals
 
 func found(t testing.TB, s *dynamostore.Store, column string, value any) (ids []annals.PersistenceID, err error) {
 	t.Helper()
-	for st, e := range s.FindStates(t.Context(), "Post", column, value) {
+	for st, e := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "Post", column, value) {
 		if err = e; err == nil {
 			ids = append(ids, st.ID)
 		}

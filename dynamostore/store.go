@@ -50,8 +50,8 @@ type Options struct {
 
 const defaultAttempts = 8
 
-// Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], and has the abilities of
-// driver.Store. Its methods may be called from many goroutines at once.
+// Store is an annals.Store that keeps its data in DynamoDB. It is also an ability.Transactor[*Tx], and has the abilities
+// that ability.Of returns. Its methods may be called from many goroutines at once.
 //
 //   - Subscribe is ErrUnsupported without Options.Subscriptions, which say how it works. Watch is ErrUnsupported.
 //   - SkipTo is ErrUnsupported when the layout has no journal, or none that can keep numbers without events (ability.Of).

@@ -57,7 +57,7 @@ func TestStrict(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if holes, err := strict.Check(ctx, id, nil); err != nil || len(holes) != 0 || seen.numbers != 0 {
+			if holes, err := strict.Unwrap().(ability.Checker).Check(ctx, id, nil); err != nil || len(holes) != 0 || seen.numbers != 0 {
 				t.Errorf("checked %v, %v, %d numbers were reported", holes, err, seen.numbers)
 			}
 			if _, err := client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &c.table, Key: c.key(id)}); err != nil {
@@ -67,14 +67,14 @@ func TestStrict(t *testing.T) {
 				t.Errorf("replayed %v, %v, %d numbers were reported", got, err, seen.numbers)
 			}
 			for _, s := range []*dynamostore.Store{s, strict} {
-				if holes, err := s.Check(ctx, id, nil); err != nil || len(holes) != 1 || holes[0].Compare(&ability.Damage{Code: ability.Hole, ID: id, From: 4, To: 4}) != 0 {
+				if holes, err := s.Unwrap().(ability.Checker).Check(ctx, id, nil); err != nil || len(holes) != 1 || holes[0].Compare(&ability.Damage{Code: ability.Hole, ID: id, From: 4, To: 4}) != 0 {
 					t.Errorf("checked %v, %v", holes, err)
 				}
 			}
 			if got, err := numbers(ctx, strict, id, 1, annals.MaxSeqNr); len(got) != 3 || !errors.Is(err, annals.ErrCorrupt) {
 				t.Errorf("with Strict: replayed %v, %v", got, err)
 			}
-			if _, err := strict.Recover(ctx, id, nil, func(annals.Event) error { return nil }); !errors.Is(err, annals.ErrCorrupt) {
+			if _, err := ability.Recover(ctx, strict, id, nil, func(annals.Event) error { return nil }); !errors.Is(err, annals.ErrCorrupt) {
 				t.Errorf("with Strict: recovered, %v", err)
 			}
 		})

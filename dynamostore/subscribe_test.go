@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/esa"
@@ -126,7 +127,7 @@ func playTheSubscriber(ctx context.Context, args string) error {
 	if err != nil {
 		return err
 	}
-	for d, err := range store.Subscribe(ctx, "model", annals.Filter{}) {
+	for d, err := range store.Unwrap().(ability.Subscriber).Subscribe(ctx, "model", annals.Filter{}) {
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/internal/servers/dynamo"
@@ -60,7 +61,7 @@ func TestSubscriberCosts(t *testing.T) {
 			streams.records.Store(0)
 			ctx, cancel := context.WithTimeout(t.Context(), long)
 			defer cancel()
-			for d, err := range store.Subscribe(ctx, "idle", annals.Filter{}) {
+			for d, err := range store.Unwrap().(ability.Subscriber).Subscribe(ctx, "idle", annals.Filter{}) {
 				if errors.Is(err, context.DeadlineExceeded) {
 					break
 				}

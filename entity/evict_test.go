@@ -26,8 +26,12 @@ func forget(s annals.Store) func(ctx context.Context) error {
 		}
 		err = errors.Join(err, s.Journal().DeleteTo(ctx, id, last), s.Snapshots().Delete(ctx, id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr}))
 		if err == nil {
+			f, without := ability.Of[ability.Forgetter](s)
+			if without != nil {
+				return without
+			}
 			var done bool
-			if done, err = s.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: id}); !done {
+			if done, err = f.Forget(ctx, ability.Forgetting{ID: id}); !done {
 				err = errors.Join(err, errors.New("not forgotten"))
 			}
 		}

@@ -19,7 +19,7 @@ func TestForgetAge(t *testing.T) {
 		payload := annals.Payload{SerializerID: 1, Data: []byte("x")}
 		forget := func(want bool) {
 			t.Helper()
-			got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge})
+			got, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge})
 			if got != want || err != nil {
 				t.Errorf("forgotten %v, %v, want %v", got, err, want)
 			}
@@ -59,7 +59,11 @@ func TestForgetInTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
-		if ok, err := in.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"}); !ok || err != nil {
+		forgetter, err := ability.Of[ability.Forgetter](in)
+		if err != nil {
+			return err
+		}
+		if ok, err := forgetter.Forget(ctx, ability.Forgetting{ID: "T|1"}); !ok || err != nil {
 			t.Errorf("forgotten %v, %v", ok, err)
 		}
 		return context.Canceled

@@ -22,7 +22,7 @@ type Options struct {
 	Observer annals.Observer
 }
 
-// Store is an annals.Store and Transactor[Tx], and has the abilities of driver.Store. Watch signals every event and state.
+// Store is an annals.Store and Transactor[Tx], and has the abilities that ability.Of returns. Watch signals every event and state.
 // Subscriptions end with the process, and a new name begins with the first event. FindStates finds the states whose column has no value by nil.
 // An open store is healthy. A type that embeds a *Store and has another Journal has the Recover of the Store still: see ability.Of.
 type Store struct {

@@ -21,7 +21,7 @@ func TestAcknowledgeForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	next, stop := iter.Pull2(s.Subscribe(context.WithoutCancel(t.Context()), "s", annals.Filter{}))
+	next, stop := iter.Pull2(s.Unwrap().(ability.Subscriber).Subscribe(context.WithoutCancel(t.Context()), "s", annals.Filter{}))
 	defer stop()
 	add("T|1")
 	first, _, _ := next()
@@ -30,7 +30,7 @@ func TestAcknowledgeForgotten(t *testing.T) {
 	if err := s.Journal().DeleteTo(t.Context(), "T|1", 1); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); !done || err != nil {
+	if done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1"}); !done || err != nil {
 		t.Fatalf("forget: %v, %v", done, err)
 	}
 	for i, d := range []ability.Delivery{second, first, first} {

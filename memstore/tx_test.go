@@ -48,7 +48,7 @@ func TestInTxCopiesWhatChanges(t *testing.T) {
 		if err := s.Journal().DeleteTo(t.Context(), "T|new", 1); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|new"}); err != nil {
+		if _, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|new"}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
@@ -322,7 +323,7 @@ func TestWriteUnits(t *testing.T) {
 					return nil
 				})),
 				"recover": seen.read(t, len(ids), each(func(id annals.PersistenceID) error {
-					_, err := s.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+					_, err := ability.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 					return err
 				})),
 			}

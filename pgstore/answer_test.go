@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -108,7 +109,7 @@ func TestBodiesOfReplays(t *testing.T) {
 		t.Error(err)
 	}
 	recovered := annals.SeqNr(0)
-	last, err := s.Recover(t.Context(), "T|1", func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
+	last, err := ability.Recover(t.Context(), s, "T|1", func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
 		if recovered++; recovered%600 == 0 {
 			look(s)
 		}

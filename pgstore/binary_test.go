@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -112,7 +113,7 @@ func TestUnreadableRows(t *testing.T) {
 		run(t, at, "UPDATE "+c.table+" SET "+c.set+" WHERE persistence_id = '"+strings.ReplaceAll(string(id), "'", "''")+"'")
 		for format, s := range map[string]*pgstore.Store{"binary": s, "text": texts} {
 			var errs []error
-			_, err := s.Recover(t.Context(), id, nothing, func(annals.Event) error { return nil })
+			_, err := ability.Recover(t.Context(), s, id, nothing, func(annals.Event) error { return nil })
 			switch c.table {
 			case "event_journal":
 				_, replayed := collected(s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr))

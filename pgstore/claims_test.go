@@ -103,7 +103,7 @@ func TestEveryClaimHasATest(t *testing.T) {
 func TestForgettingCallsNoHandler(t *testing.T) {
 	t.Parallel()
 	s, url := pluginStore(t, onCart)
-	if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "Cart|h-4"}); !done || err != nil {
+	if done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Cart|h-4"}); !done || err != nil {
 		t.Errorf("forgetting nothing: %v, %v", done, err)
 	}
 	if n := count(t, url, "SELECT count(*) FROM cart_changes"); n != 0 {

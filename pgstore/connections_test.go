@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
@@ -156,7 +157,7 @@ func (p member) work(ctx context.Context, working, done *sync.WaitGroup) (err er
 	}
 	s := opened.(*pgstore.Store)
 	defer func() { err = errors.Join(err, s.Close()) }()
-	signals, err := s.Watch(ctx, annals.Filter{})
+	signals, err := s.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{})
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func TestListenerGivesWay(t *testing.T) {
 	const most = 20 // a twentieth of the server's connections, and some
 	url, super := limited(t, most)
 	s := openAt(t, url, pgstore.Options{})
-	signals, err := s.Watch(t.Context(), annals.Filter{})
+	signals, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -305,7 +306,7 @@ func TestReadsAfterSeveralMarkers(t *testing.T) {
 		}
 		read = append(read, e.SeqNr)
 	}
-	last, err := s.Recover(t.Context(), "T|1", nil, func(e annals.Event) error {
+	last, err := ability.Recover(t.Context(), s, "T|1", nil, func(e annals.Event) error {
 		recovered = append(recovered, e.SeqNr)
 		return nil
 	})

@@ -23,11 +23,11 @@ func TestForgetAge(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := ability.Forgetting{ID: "T|1", Age: ability.ForgetAge}
-		if done, err := s.Forget(t.Context(), f); done || err != nil {
+		if done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), f); done || err != nil {
 			t.Errorf("right after the delete: %v, %v", done, err)
 		}
 		run(t, url, "UPDATE event_journal SET db_timestamp = db_timestamp - interval '15 minutes'")
-		if done, err := s.Forget(t.Context(), f); !done || err != nil {
+		if done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), f); !done || err != nil {
 			t.Errorf("15 minutes later: %v, %v", done, err)
 		}
 		if n := count(t, url, "SELECT count(*) FROM event_journal"); n != 0 {
@@ -47,7 +47,7 @@ func TestForgetBesideAHeldUpWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	release, written := holdAppend(t, url, s, annals.Commit{ID: "Held|1", After: 1, Events: []annals.NewEvent{{Payload: text("2")}}})
-	done, err := s.Forget(t.Context(), ability.Forgetting{ID: "Held|1"})
+	done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Held|1"})
 	release()
 	last := annals.SeqNr(2)
 	if done {
@@ -83,7 +83,7 @@ func TestForgetBesideANewState(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		done, err := s.Forget(t.Context(), ability.Forgetting{ID: "Held|1"})
+		done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Held|1"})
 		answers <- answer{done, err}
 	}()
 	awaitHeld(t, url) // Forget has looked

@@ -46,14 +46,14 @@ var (
 		return fmt.Sprint(r.SeqNr, kindOf(err))
 	}}
 	skipTo = call{"skip", func(ctx context.Context, s annals.Store, id annals.PersistenceID) string {
-		return kindOf(s.(ability.Skipper).SkipTo(ctx, id, 2, 5))
+		return kindOf(able[ability.Skipper](s).SkipTo(ctx, id, 2, 5))
 	}}
 	deleteAll = call{"delete", func(ctx context.Context, s annals.Store, id annals.PersistenceID) string {
 		return kindOf(s.Journal().DeleteTo(ctx, id, annals.MaxSeqNr))
 	}}
 	forget = call{"forget", func(ctx context.Context, s annals.Store, id annals.PersistenceID) string {
 		for {
-			done, err := s.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: id})
+			done, err := able[ability.Forgetter](s).Forget(ctx, ability.Forgetting{ID: id})
 			if !errors.Is(err, annals.ErrUnavailable) || ctx.Err() != nil { // on a slow machine it is held for longer than it waits
 				return fmt.Sprint(done, kindOf(err))
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -35,11 +36,11 @@ func TestRights(t *testing.T) {
 	run(t, at, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA `+parsed(t, at).Query().Get("search_path")+` TO `+role)
 	run(t, at, `REVOKE UPDATE ON akka_projection_timestamp_offset_store FROM `+role)
 	s := openAt(t, as, o)
-	if err := s.CheckHealth(t.Context()); err != nil {
+	if err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); err != nil {
 		t.Error(err)
 	}
 	run(t, at, "REVOKE INSERT ON durable_state FROM "+role+"; DROP TABLE annals_projection_epoch")
-	err = s.CheckHealth(t.Context())
+	err = s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context())
 	wantKind(t, err, annals.ErrInvalid)
 	for _, want := range []string{`table "durable_state": the role "` + role + `" has no right to INSERT`, `no table "annals_projection_epoch"`} {
 		if !strings.Contains(fmt.Sprint(err), want) {
@@ -55,7 +56,7 @@ func TestHealth(t *testing.T) {
 	p := newProxy(t, u)
 	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
 	for range 3 {
-		if err := s.CheckHealth(t.Context()); err != nil {
+		if err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -71,7 +72,7 @@ func TestHealth(t *testing.T) {
 		t.Helper()
 		var err error
 		for range 100 { // connections that were ended are noticed one by one
-			if err = s.CheckHealth(t.Context()); good(err) {
+			if err = s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); good(err) {
 				return
 			}
 		}
@@ -83,13 +84,13 @@ func TestHealth(t *testing.T) {
 	})
 	setReadOnly("off")
 	for ok := false; !ok; { // attempts to connect are spaced
-		ok = s.CheckHealth(t.Context()) == nil
+		ok = s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()) == nil
 	}
 	restart := stop(p)
-	wantKind(t, s.CheckHealth(t.Context()), annals.ErrUnavailable)
+	wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), annals.ErrUnavailable)
 	restart()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	wantKind(t, s.CheckHealth(t.Context()), annals.ErrClosed)
+	wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), annals.ErrClosed)
 }

@@ -45,7 +45,7 @@ func TestHoles(t *testing.T) {
 		run(t, at, fmt.Sprintf("DO $do$ DECLARE pid TEXT := '%s'; BEGIN %s; %s; END $do$", id, forID(remove), forID(c.change)))
 		events, replayed := collected(s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr))
 		recovered := 0
-		last, err := s.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { recovered++; return nil })
+		last, err := ability.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { recovered++; return nil })
 		if !c.whole {
 			wantKind(t, replayed, annals.ErrCorrupt)
 			wantKind(t, err, annals.ErrCorrupt)
@@ -172,7 +172,7 @@ func TestGapsAndStrict(t *testing.T) {
 				t.Errorf("%+v: %s has %d events, %d numbers were reported, %v", c.o, id, len(events), counts.n, err)
 			}
 		}
-		holes, err := s.Check(t.Context(), "T|2", nil)
+		holes, err := s.Unwrap().(ability.Checker).Check(t.Context(), "T|2", nil)
 		if err != nil || len(holes) != 1 || holes[0].Compare(&ability.Damage{Code: ability.Hole, ID: "T|2", From: 4, To: 4}) != 0 {
 			t.Errorf("%+v: Check found %v, %v", c.o, holes, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/internal/valid"
 )
@@ -108,7 +109,7 @@ func FuzzHostileRows(f *testing.F) {
 			}
 		}
 		h.answer(recoverTypes)
-		_, err := s.Recover(ctx, id, func(n annals.Snapshot) error { snapshot(n); return nil }, func(e annals.Event) error { event(e); return nil })
+		_, err := ability.Recover(ctx, s, id, func(n annals.Snapshot) error { snapshot(n); return nil }, func(e annals.Event) error { event(e); return nil })
 		allowed("recover", err, annals.ErrTruncated)
 		h.answer(idEventTypes)
 		for e, err := range s.Query().Events(ctx, annals.Filter{}) {
@@ -131,7 +132,7 @@ func FuzzHostileRows(f *testing.F) {
 		if allowed("get state", err); ok {
 			state(got)
 		}
-		for n, err := range s.FindStates(ctx, "T", "name", "x") {
+		for n, err := range s.Unwrap().(ability.StateFinder).FindStates(ctx, "T", "name", "x") {
 			if allowed("find states", err); err == nil {
 				state(n)
 			}

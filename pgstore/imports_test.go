@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -154,7 +155,7 @@ func TestSkippedStates(t *testing.T) {
 		s := openAt(t, at, o)
 		errs := make(chan error)
 		for n := range annals.SeqNr(8) {
-			go func() { errs <- s.SkipStateTo(t.Context(), "T|1", 100+n) }()
+			go func() { errs <- s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "T|1", 100+n) }()
 		}
 		wins := 0
 		for range 8 {
@@ -170,8 +171,8 @@ func TestSkippedStates(t *testing.T) {
 		}
 		mustPut(t, s, "T|1", state.Revision, text("x"))
 		wantKind(t, put(t, s, "T|1", 0, text("x")), annals.ErrConflict)
-		wantKind(t, s.SkipStateTo(t.Context(), "T|1", 200), annals.ErrConflict)
-		wantKind(t, s.SkipStateTo(t.Context(), "T|2", 0), annals.ErrInvalid)
+		wantKind(t, s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "T|1", 200), annals.ErrConflict)
+		wantKind(t, s.Unwrap().(ability.StateSkipper).SkipStateTo(t.Context(), "T|2", 0), annals.ErrInvalid)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestNamesAreQuoted(t *testing.T) {
 		t.Error(err)
 	}
 	wantIDs(t, s, "", "T|1")
-	if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|2"}); !done || err != nil {
+	if done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|2"}); !done || err != nil {
 		t.Errorf("forgetting returns %v, %v", done, err)
 	}
 	wantKind(t, put(t, s, "T|2", 0, text("no JSON")), annals.ErrInvalid)
@@ -193,7 +193,7 @@ func TestWatchAcrossStores(t *testing.T) {
 	t.Parallel()
 	u := postgres.Schema(t)
 	here, there := openAt(t, u, pgstore.Options{CreateTables: true}), openAt(t, u, pgstore.Options{})
-	signals, err := here.Watch(t.Context(), annals.Filter{})
+	signals, err := here.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestWatchSlicesAcrossStores(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var watches []<-chan struct{}
 	for _, id := range []annals.PersistenceID{first, last} {
-		signals, err := here.Watch(ctx, annals.Filter{Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}})
+		signals, err := here.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestWatchSlicesAcrossStores(t *testing.T) {
 	<-watches[1]
 	appendOne(t, there, last, 0)
 	<-watches[1]
-	if err := here.Atomically(t.Context(), func(ctx context.Context, in annals.Store) error { return put(t, in, last, 0, text("x")) }); err != nil {
+	if err := ability.Atomically(t.Context(), here, func(ctx context.Context, in annals.Store) error { return put(t, in, last, 0, text("x")) }); err != nil {
 		t.Fatal(err)
 	}
 	<-watches[1]
@@ -271,7 +271,7 @@ func TestStatesOfRunnersAreNotSignalled(t *testing.T) {
 	t.Parallel()
 	// Stores of one database hear each other.
 	s := openAt(t, postgres.Database(t), pgstore.Options{CreateTables: true})
-	signals, err := s.Watch(t.Context(), annals.Filter{})
+	signals, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -292,7 +293,7 @@ func TestWatchBehindAPooler(t *testing.T) {
 	t.Parallel()
 	p, u := pooledDatabase(t)
 	s := openAt(t, p.URL(t, u), pgstore.Options{})
-	signals, err := s.Watch(t.Context(), annals.Filter{})
+	signals, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +301,7 @@ func TestWatchBehindAPooler(t *testing.T) {
 	<-signals
 	<-signals // nothing was written
 	direct := openAt(t, u, pgstore.Options{})
-	if signals, err = direct.Watch(t.Context(), annals.Filter{}); err != nil {
+	if signals, err = direct.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{}); err != nil {
 		t.Fatal(err)
 	}
 	<-signals // it listens

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -133,7 +134,7 @@ func TestHeldUpWriterMeetsTheDeleted(t *testing.T) {
 			}
 			release()
 			wantKind(t, <-result, annals.ErrConflict)
-			last, err := owner.Recover(t.Context(), "Held|1", func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
+			last, err := ability.Recover(t.Context(), owner, "Held|1", func(annals.Snapshot) error { return nil }, func(e annals.Event) error {
 				t.Errorf("event %d came back", e.SeqNr)
 				return nil
 			})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -19,7 +20,7 @@ func TestServerIsDown(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.URL, pgstore.Options{CreateTables: true})
-	signals, err := s.Watch(t.Context(), annals.Filter{})
+	signals, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

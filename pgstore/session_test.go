@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -197,7 +198,7 @@ func TestHooksOfThePool(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = here.Close() })
-	signals, err := here.Watch(t.Context(), annals.Filter{})
+	signals, err := here.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestConnections(t *testing.T) {
 			u := postgres.Schema(t)
 			name := parsed(t, u).Query().Get("search_path")
 			s := openAt(t, with(t, u, fmt.Sprint("pool_max_conns=", c.pool), "application_name="+name), pgstore.Options{CreateTables: true})
-			if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
+			if _, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{}); err != nil {
 				t.Fatal(err)
 			}
 			var wg sync.WaitGroup

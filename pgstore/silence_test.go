@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -64,8 +65,12 @@ func TestWritesOnASilentNetwork(t *testing.T) {
 		"reset offsets": func(ctx context.Context, s *pgstore.Store) error {
 			return s.Offsets().Reset(ctx, "p", annals.SliceRange{}, annals.Offset{})
 		},
-		"check health": func(ctx context.Context, s *pgstore.Store) error { return s.CheckHealth(ctx) },
-		"skip":         func(ctx context.Context, s *pgstore.Store) error { return s.SkipTo(ctx, "T|2", 0, 5) },
+		"check health": func(ctx context.Context, s *pgstore.Store) error {
+			return s.Unwrap().(ability.HealthChecker).CheckHealth(ctx)
+		},
+		"skip": func(ctx context.Context, s *pgstore.Store) error {
+			return s.Unwrap().(ability.Skipper).SkipTo(ctx, "T|2", 0, 5)
+		},
 		"a transaction that fails": func(ctx context.Context, s *pgstore.Store) error {
 			return s.InTx(ctx, func(context.Context, pgx.Tx, annals.Store) error { return errors.New("of the function") })
 		},
@@ -128,7 +133,7 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil { // has a connection of its own
+	if _, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{}); err != nil { // has a connection of its own
 		t.Fatal(err)
 	}
 	silence(p)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -67,7 +68,7 @@ func TestUniqueColumn(t *testing.T) {
 		t.Error(err)
 	}
 	found := 0
-	for state, err := range s.FindStates(t.Context(), "User", "name", "third") {
+	for state, err := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "User", "name", "third") {
 		if found++; err != nil || state.ID != "User|3" {
 			t.Errorf("found %q (%v), want User|3", state.ID, err)
 		}
@@ -99,7 +100,7 @@ func TestFindStates(t *testing.T) {
 	} {
 		var got []string
 		var err error
-		for state, e := range s.FindStates(t.Context(), "User", c.column, c.value) {
+		for state, e := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "User", c.column, c.value) {
 			if err = e; err == nil {
 				got = append(got, string(state.ID))
 			}

@@ -74,7 +74,7 @@ const (
 	mostBytes           = 64 << 20
 )
 
-// Store is an annals.Store and Transactor[pgx.Tx], and has the abilities of driver.Store:
+// Store is an annals.Store and Transactor[pgx.Tx], and has these abilities (ability.Of), among others:
 //
 //   - Recover makes one statement, where at most a thousand events follow the snapshot.
 //   - Watch signals after writes of this store at once, and after those of others when they notify, or every second behind a pooler. Signals

@@ -143,5 +143,14 @@ func TestNewerVersion(t *testing.T) {
 }
 
 func health(ctx context.Context, s annals.Store) error {
-	return s.(ability.HealthChecker).CheckHealth(ctx)
+	return able[ability.HealthChecker](s).CheckHealth(ctx)
+}
+
+// able is an ability of s, which s has.
+func able[A any](s annals.Store) A {
+	a, err := ability.Of[A](s)
+	if err != nil {
+		panic(err)
+	}
+	return a
 }

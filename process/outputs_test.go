@@ -140,7 +140,7 @@ func TestForgottenInstance(t *testing.T) {
 		if err := w.store.Journal().DeleteTo(t.Context(), "Listing|a", annals.MaxSeqNr); err != nil {
 			t.Fatal(err)
 		}
-		if done, err := w.store.(*memstore.Store).Forget(t.Context(), ability.Forgetting{ID: "Listing|a"}); err != nil || !done {
+		if done, err := w.store.(*memstore.Store).Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Listing|a"}); err != nil || !done {
 			t.Fatal(done, err)
 		}
 		time.Sleep(time.Second)

@@ -352,7 +352,7 @@ func TestForgottenSource(t *testing.T) {
 		if err := w.store.Journal().DeleteTo(t.Context(), "Here|h", annals.MaxSeqNr); err != nil {
 			t.Fatal(err)
 		}
-		if done, err := w.store.(*memstore.Store).Forget(t.Context(), ability.Forgetting{ID: "Here|h"}); err != nil || !done {
+		if done, err := w.store.(*memstore.Store).Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Here|h"}); err != nil || !done {
 			t.Fatal(done, err)
 		}
 		time.Sleep(time.Second)

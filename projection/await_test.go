@@ -230,7 +230,7 @@ func TestAwaitOfAParkedEntityThatBeginsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if _, err := mem.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); err != nil {
+		if _, err := mem.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1"}); err != nil {
 			t.Fatal(err)
 		}
 		add(t, mem, 1, 1, 1)

@@ -126,7 +126,7 @@ func TestForgetAgainAfterAnError(t *testing.T) {
 				if err := store.Journal().DeleteTo(t.Context(), "T|1", 3); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := store.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); err != nil {
+				if _, err := store.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1"}); err != nil {
 					t.Fatal(err)
 				}
 				var writes atomic.Int64

@@ -22,14 +22,12 @@ import (
 // rebirths is a random run of entities that are written, forgotten and begin again, while a projection is started, stopped and reset between any two
 // steps. The value of an event is its life and its number.
 type rebirths struct {
-	random *random.Source
-	events interface {
-		annals.Store
-		ability.Forgetter
-	}
-	atOnce bool // entities are forgotten at once
-	runner func() *Runner
-	model  annals.Store
+	random    *random.Source
+	events    annals.Store
+	forgetter ability.Forgetter // of events
+	atOnce    bool              // entities are forgotten at once
+	runner    func() *Runner
+	model     annals.Store
 
 	lives map[annals.PersistenceID]int
 	stop  func() // ends the runner; nil when none is running
@@ -51,6 +49,10 @@ func newRebirths(t *testing.T, random *random.Source) *rebirths {
 	atLeastOnce := random.OneIn(2)
 	if r.atOnce = random.OneIn(4); !r.atOnce && !random.OneIn(3) {
 		r.events = late.New(late.Options{Seed: random.Uint64(), Lateness: 20 * time.Second, Fixed: random.OneIn(2), Grain: time.Millisecond + random.Below(time.Second)})
+	}
+	var err error
+	if r.forgetter, err = ability.Of[ability.Forgetter](r.events); err != nil {
+		t.Fatal(err)
 	}
 	handle := func(_ context.Context, e envelope) error {
 		if atLeastOnce && e.SeqNr%3 == 0 { // not in a transaction of memstore, which blocks the others
@@ -147,7 +149,7 @@ func (r *rebirths) forget(t *testing.T, id annals.PersistenceID) {
 		f.Age = ability.ForgetAge
 		time.Sleep(f.Age + time.Second)
 	}
-	if done, err := r.events.Forget(t.Context(), f); !done || err != nil {
+	if done, err := r.forgetter.Forget(t.Context(), f); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	r.lives[id]++

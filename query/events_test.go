@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
@@ -380,7 +381,7 @@ type watches struct {
 
 func (w *watches) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
 	w.begun = append(w.begun, ctx)
-	return w.Store.Watch(ctx, f)
+	return w.Store.Unwrap().(ability.Watcher).Watch(ctx, f)
 }
 
 // noIDs is a store that does not list ids.

@@ -53,7 +53,7 @@ type acknowledging struct {
 
 func (a acknowledging) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
-		for d, err := range a.Store.Subscribe(ctx, name, f) {
+		for d, err := range a.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, name, f) {
 			ack := d.Ack
 			d.Ack = func(ctx context.Context) error { return a.ack(ctx, ack) }
 			if !yield(d, err) {

@@ -82,7 +82,7 @@ func TestFeedOfAnEntityThatBeginsAgain(t *testing.T) {
 			if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
 				t.Fatal(err)
 			}
-			if done, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); !done || err != nil {
+			if done, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1"}); !done || err != nil {
 				t.Fatal(done, err)
 			}
 			time.Sleep(time.Second)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
@@ -130,7 +131,11 @@ func writeBlog(ctx context.Context) (err error) {
 		fmt.Println("the title is taken")
 	}
 
-	for state, err := range store.FindStates(ctx, "BlogPost", "title", "Annals") {
+	finder, err := ability.Of[ability.StateFinder](store)
+	if err != nil {
+		return err
+	}
+	for state, err := range finder.FindStates(ctx, "BlogPost", "title", "Annals") {
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func TestForgetAge(t *testing.T) {
 	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
 	forget := func(want bool) {
 		t.Helper()
-		got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge})
+		got, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge})
 		if got != want || err != nil {
 			t.Errorf("forgotten %v, %v, want %v", got, err, want)
 		}
@@ -52,7 +52,7 @@ func TestForgetOldForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustExec(t, db, `UPDATE event_journal SET deleted = 1`)
-	if got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge}); !got || err != nil {
+	if got, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1", Age: ability.ForgetAge}); !got || err != nil {
 		t.Errorf("forgotten %v, %v", got, err)
 	}
 }
@@ -69,7 +69,7 @@ func TestForgetKeepsClock(t *testing.T) {
 	}
 	const ahead = 3_600_000_000 // as if the clock had been set back since
 	mustExec(t, db, `UPDATE durable_state SET db_timestamp = db_timestamp + ?`, ahead)
-	if got, err := s.Forget(t.Context(), ability.Forgetting{ID: "T|1"}); got || err != nil {
+	if got, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "T|1"}); got || err != nil {
 		t.Errorf("a tombstone from the future: forgotten %v, %v", got, err)
 	}
 	err = s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
@@ -85,7 +85,7 @@ func TestForgetKeepsClock(t *testing.T) {
 	}
 	mustExec(t, db, `UPDATE event_journal SET deleted = 1 WHERE persistence_id = 'T|2'`)
 	for _, id := range []annals.PersistenceID{"T|1", "T|2"} {
-		if got, err := s.Forget(t.Context(), ability.Forgetting{ID: id}); !got || err != nil {
+		if got, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: id}); !got || err != nil {
 			t.Fatalf("%s: forgotten %v, %v", id, got, err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestForgetCustomTable(t *testing.T) {
 		if n := count(t, s.DB(), `SELECT count(*) FROM posts`); n != 1 {
 			t.Fatalf("%d rows before", n)
 		}
-		if got, err := s.Forget(t.Context(), ability.Forgetting{ID: "Post|1", DryRun: dry}); !got || err != nil {
+		if got, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: "Post|1", DryRun: dry}); !got || err != nil {
 			t.Fatalf("forgotten %v, %v", got, err)
 		}
 	}
@@ -126,7 +126,11 @@ func TestForgetInTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.InTx(t.Context(), func(ctx context.Context, _ *sql.Tx, in annals.Store) error {
-		if ok, err := in.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"}); !ok || err != nil {
+		forgetter, err := ability.Of[ability.Forgetter](in)
+		if err != nil {
+			return err
+		}
+		if ok, err := forgetter.Forget(ctx, ability.Forgetting{ID: "T|1"}); !ok || err != nil {
 			t.Errorf("forgotten %v, %v", ok, err)
 		}
 		return errOwn
@@ -154,7 +158,7 @@ func TestForgetWithdrawnInFlight(t *testing.T) {
 	sqlitestore.AwaitQueue(s, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		done, err := s.Forget(ctx, ability.Forgetting{ID: "T|1"})
+		done, err := s.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|1"})
 		if done != (err == nil) {
 			t.Errorf("forgotten %v, %v", done, err)
 		}

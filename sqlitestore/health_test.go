@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -25,7 +26,7 @@ func TestCheckHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := count(t, db, `PRAGMA data_version`)
-	if err := s.CheckHealth(t.Context()); err != nil {
+	if err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if n := count(t, db, `PRAGMA data_version`); n != version {
@@ -35,7 +36,7 @@ func TestCheckHealth(t *testing.T) {
 		t.Errorf("a check left %v", left)
 	}
 	err := s.InTx(t.Context(), func(ctx context.Context, _ *sql.Tx, _ annals.Store) error {
-		wantKind(t, s.CheckHealth(ctx), annals.ErrInvalid)
+		wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(ctx), annals.ErrInvalid)
 		return nil
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func TestCheckHealth(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, s.CheckHealth(t.Context()), annals.ErrClosed)
+	wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), annals.ErrClosed)
 }
 
 func TestCheckHealthOfReplacedFile(t *testing.T) {
@@ -54,7 +55,7 @@ func TestCheckHealthOfReplacedFile(t *testing.T) {
 	if err := os.Rename(sqlitestore.Path(s), sqlitestore.Path(s)+".old"); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, s.CheckHealth(t.Context()), annals.ErrCorrupt)
+	wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), annals.ErrCorrupt)
 }
 
 // CheckHealth waits five seconds for the lock of another process, and then names the lock in its error.
@@ -68,7 +69,7 @@ func TestCheckHealthWhileLocked(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		err = s.CheckHealth(t.Context())
+		err = s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context())
 		wantKind(t, err, annals.ErrUnavailable)
 		if waited := time.Since(begun); !strings.Contains(fmt.Sprint(err), "write lock") || waited < 5*time.Second || waited > 6*time.Second {
 			t.Errorf("after %v: %v", waited, err)
@@ -76,7 +77,7 @@ func TestCheckHealthWhileLocked(t *testing.T) {
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.CheckHealth(t.Context()); err != nil {
+		if err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); err != nil {
 			t.Error("without the lock:", err)
 		}
 	})

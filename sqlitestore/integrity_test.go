@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -76,7 +77,7 @@ func readChecked(t *testing.T, s *sqlitestore.Store, recovers bool) error {
 			return nil
 		}
 		if recovers {
-			last, err := s.Recover(t.Context(), id, func(annals.Snapshot) error { return nil }, event)
+			last, err := ability.Recover(t.Context(), s, id, func(annals.Snapshot) error { return nil }, event)
 			if err != nil {
 				return err
 			}
@@ -197,13 +198,13 @@ func (c checked) keys(t *testing.T, id string) (places []int) {
 // sound returns the first damage that Scan and Check find, as ErrCorrupt.
 func sound(t *testing.T, s *sqlitestore.Store) error {
 	t.Helper()
-	for step, err := range s.Scan(t.Context(), "", "") {
+	for step, err := range s.Unwrap().(ability.Scanner).Scan(t.Context(), "", "") {
 		if err != nil {
 			return err
 		}
 		damage := step.Damage
 		if step.ID != "" {
-			found, err := s.Check(t.Context(), step.ID, nil)
+			found, err := s.Unwrap().(ability.Checker).Check(t.Context(), step.ID, nil)
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ func TestColdStart(t *testing.T) {
 				wg.Go(func() {
 					id := annals.PersistenceID(fmt.Sprintf("T|%d", i))
 					for after := range annals.SeqNr(2) {
-						last, err := s.Recover(t.Context(), id, nil, func(annals.Event) error { return nil })
+						last, err := ability.Recover(t.Context(), s, id, nil, func(annals.Event) error { return nil })
 						if err != nil || last != after {
 							t.Errorf("%s: recovered to %d, %v, want %d", id, last, err, after)
 						}
@@ -34,7 +34,7 @@ func TestColdStart(t *testing.T) {
 						if last, err := s.Journal().LastSeqNr(t.Context(), id); err != nil || last != after+1 {
 							t.Errorf("%s: last number %d, %v, want %d", id, last, err, after+1)
 						}
-						if _, err := s.Forget(t.Context(), ability.Forgetting{ID: id, DryRun: true}); err == nil {
+						if _, err := s.Unwrap().(ability.Forgetter).Forget(t.Context(), ability.Forgetting{ID: id, DryRun: true}); err == nil {
 							t.Errorf("%s would be forgotten", id)
 						}
 					}
@@ -55,7 +55,7 @@ func TestReadBesideTransaction(t *testing.T) {
 		if got := numbers(t, s, "T|1"); len(got) != 2 {
 			t.Errorf("outside there are %v", got)
 		}
-		last, err := s.Recover(ctx, "T|1", nil, func(annals.Event) error { return nil })
+		last, err := ability.Recover(ctx, s, "T|1", nil, func(annals.Event) error { return nil })
 		if last != 2 {
 			t.Errorf("recovered to %d", last)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -58,14 +59,14 @@ func TestCheckHealthWithoutRights(t *testing.T) {
 	var s *sqlitestore.Store
 	asNobody(t, func() {
 		s = openAt(t, filepath.Join(dir, "annals.db"), sqlitestore.Options{})
-		if err := s.CheckHealth(t.Context()); err != nil {
+		if err := s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	asNobody(t, func() { wantKind(t, s.CheckHealth(t.Context()), annals.ErrInvalid) })
+	asNobody(t, func() { wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), annals.ErrInvalid) })
 }
 
 // openFolder is a folder that every user may use.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -69,7 +70,7 @@ func TestSchemaOfStateTypes(t *testing.T) {
 	if _, err := put(s, "Post|1", 0, "title:body"); err != nil {
 		t.Fatal(err)
 	}
-	for state, err := range s.FindStates(t.Context(), "Post", "title", "title") {
+	for state, err := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "Post", "title", "title") {
 		if err != nil || state.ID != "Post|1" {
 			t.Errorf("found %+v, %v", state, err)
 		}

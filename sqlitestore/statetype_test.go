@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -115,7 +116,7 @@ func TestFindStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	find := func(column string, value any) (ids []annals.PersistenceID, err error) {
-		for state, e := range s.FindStates(t.Context(), "Post", column, value) {
+		for state, e := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "Post", column, value) {
 			if err = e; err == nil {
 				ids = append(ids, state.ID)
 			}
@@ -301,7 +302,7 @@ func TestTableNamesIgnoreCase(t *testing.T) {
 			t.Errorf("table %s has %d rows, want %d", table, n, want)
 		}
 	}
-	for _, err := range s.FindStates(t.Context(), "Post", "TITLE", "none") {
+	for _, err := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "Post", "TITLE", "none") {
 		t.Error("no state has that title, but: ", err)
 	}
 }
@@ -316,7 +317,7 @@ func TestFindStatesMissesAColumn(t *testing.T) {
 	}
 	mustExec(t, raw(t, path), `ALTER TABLE posts DROP COLUMN body`)
 	found := false
-	for _, err := range s.FindStates(t.Context(), "Post", "body", "body") {
+	for _, err := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "Post", "body", "body") {
 		wantKind(t, err, annals.ErrUnavailable)
 		found = err == nil
 	}

@@ -41,8 +41,7 @@ type Options struct {
 // creates reports whether Open creates what is missing.
 func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTables }
 
-// Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], and has the abilities of
-// driver.Store:
+// Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], and has these abilities (ability.Of), among others:
 //
 //   - Recover reads the snapshot, the first page of events and the last number in one transaction.
 //   - Watch has one signal for any number of commits. Commits of this Store are signalled at once, commits of other processes within a tenth

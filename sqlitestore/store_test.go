@@ -174,7 +174,7 @@ func TestClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "annals.db")
 	s := openAt(t, path, sqlitestore.Options{})
 	mustAppend(t, s, commit("T|1", 0, 3))
-	watched, err := s.Watch(ctx, annals.Filter{})
+	watched, err := s.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestClose(t *testing.T) {
 	_, err = ability.Recover(ctx, s, "T|1", nil, nil)
 	wantKind(t, err, annals.ErrClosed)
 	wantKind(t, s.InTx(ctx, nil), annals.ErrClosed)
-	_, err = s.Watch(ctx, annals.Filter{})
+	_, err = s.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{})
 	wantKind(t, err, annals.ErrClosed)
 	for _, err := range s.Query().Events(ctx, annals.Filter{}) {
 		wantKind(t, err, annals.ErrClosed)

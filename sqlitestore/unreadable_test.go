@@ -43,7 +43,7 @@ func TestUnreadableRows(t *testing.T) {
 			return err
 		},
 		"recover": func(id id) error {
-			_, err := s.Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err := ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			return err
 		},
 		"last": func(id id) error { _, err := s.Journal().LastSeqNr(ctx, id); return err },
@@ -72,7 +72,10 @@ func TestUnreadableRows(t *testing.T) {
 			}
 			return err
 		},
-		"forget":  func(id id) error { _, err := s.Forget(ctx, ability.Forgetting{ID: id}); return err },
+		"forget": func(id id) error {
+			_, err := s.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: id})
+			return err
+		},
 		"handled": func(id id) error { _, err := s.Offsets().Handled(ctx, "p", id); return err },
 		"load": func(id id) error {
 			_, err := s.Offsets().Load(ctx, "p", annals.SliceRange{From: id.Slice(), To: id.Slice() + 1})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/sqlitestore"
 )
 
@@ -16,7 +17,7 @@ func TestWatch(t *testing.T) {
 	s, other := openAt(t, path, sqlitestore.Options{}), openAt(t, path, sqlitestore.Options{})
 	for range 2 { // the second time there had been watchers before
 		ctx, cancel := context.WithCancel(t.Context())
-		watched, err := s.Watch(ctx, annals.Filter{})
+		watched, err := s.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,7 @@ func TestWatchSignalsNoOffsets(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "annals.db"), sqlitestore.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	watched, err := s.Watch(ctx, annals.Filter{})
+	watched, err := s.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,8 +130,8 @@ func TestStatements(t *testing.T) {
 		if err := s.Read(ctx, into(&got), `SELECT nothing FROM own`); err == nil {
 			t.Error("a statement that fails has no error")
 		}
-		if _, ok := s.(ability.Recoverer); !ok {
-			t.Error("the store has lost an ability")
+		if _, err := ability.Of[ability.Recoverer](s); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -194,7 +194,7 @@ func watched(h *harness) {
 	slice := annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}
 	var watches []<-chan struct{}
 	for _, f := range []annals.Filter{{}, {Type: id.Type(), Slices: slice}} {
-		signals, err := h.store.(ability.Watcher).Watch(ctx, f)
+		signals, err := able[ability.Watcher](h).Watch(ctx, f)
 		if err != nil {
 			h.Fatalf("watch: got error %v, want none", err)
 		}
@@ -212,7 +212,7 @@ func watched(h *harness) {
 
 func watchEnds(h *harness) {
 	ctx, cancel := context.WithCancel(h.ctx)
-	signals, err := h.store.(ability.Watcher).Watch(ctx, annals.Filter{})
+	signals, err := able[ability.Watcher](h).Watch(ctx, annals.Filter{})
 	if err != nil {
 		h.Fatalf("watch: got error %v, want none", err)
 	}

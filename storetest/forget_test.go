@@ -13,7 +13,7 @@ type hastyForgetter struct{ *memstore.Store }
 
 func (s hastyForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	f.Age = 0
-	return s.Store.Forget(ctx, f)
+	return s.Store.Unwrap().(ability.Forgetter).Forget(ctx, f)
 }
 
 // lateForgetter checks that the state is deleted, and later removes the state without another check.
@@ -22,7 +22,7 @@ type lateForgetter struct{ *freshStates }
 func (s lateForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	inside := f
 	inside.ID, inside.DryRun = s.inside(f.ID), true
-	done, err := s.Store.(ability.Forgetter).Forget(ctx, inside)
+	done, err := methodOf[ability.Forgetter](s.Store).Forget(ctx, inside)
 	if err == nil && done && !f.DryRun {
 		for range 100 {
 			runtime.Gosched() // as a network would
@@ -55,5 +55,5 @@ func (s carelessForgetter) Forget(ctx context.Context, f ability.Forgetting) (bo
 			return false, err
 		}
 	}
-	return s.Store.Forget(ctx, f)
+	return s.Store.Unwrap().(ability.Forgetter).Forget(ctx, f)
 }

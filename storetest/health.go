@@ -12,7 +12,7 @@ var healthCases = []testCase{
 
 func (h *harness) checkHealth() {
 	h.Helper()
-	if err := h.store.(ability.HealthChecker).CheckHealth(h.ctx); err != nil {
+	if err := able[ability.HealthChecker](h).CheckHealth(h.ctx); err != nil {
 		h.Errorf("check health: got error %v, want none", err)
 	}
 }

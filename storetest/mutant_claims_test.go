@@ -150,7 +150,7 @@ func (s denying[A]) Lacks(want any) error {
 type skipsOutside struct{ *memstore.Store }
 
 func (s skipsOutside) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+	return ability.Atomically(ctx, s.Store, func(ctx context.Context, in annals.Store) error {
 		return fn(ctx, skipsNothing{in})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
@@ -71,7 +72,7 @@ func (s looking) Atomically(ctx context.Context, fn func(ctx context.Context, in
 			runtime.Gosched() // as a network would
 		}
 	}
-	return s.Store.Atomically(ctx, func(_ context.Context, in annals.Store) error {
+	return ability.Atomically(ctx, s.Store, func(_ context.Context, in annals.Store) error {
 		return all(in, append(looks, writes...))
 	})
 }
@@ -80,7 +81,7 @@ func (s looking) Atomically(ctx context.Context, fn func(ctx context.Context, in
 type guardingEvents struct{ *memstore.Store }
 
 func (s guardingEvents) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+	return ability.Atomically(ctx, s.Store, func(ctx context.Context, in annals.Store) error {
 		var changed error
 		err := fn(ctx, &faulty.Store{Store: in, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
 			var last annals.SeqNr

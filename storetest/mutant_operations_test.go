@@ -185,7 +185,7 @@ func (s *waitingClose) Close() error {
 type endless struct{ *memstore.Store }
 
 func (s endless) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+	return ability.Atomically(ctx, s.Store, func(ctx context.Context, in annals.Store) error {
 		return fn(ctx, endlessInside{in, s})
 	})
 }
@@ -234,7 +234,7 @@ type filteredNames struct{ *memstore.Store }
 
 func (s filteredNames) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
-		for d, err := range s.Store.Subscribe(ctx, fmt.Sprint(name, f), f) {
+		for d, err := range s.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, fmt.Sprint(name, f), f) {
 			if !yield(d, err) {
 				return
 			}
@@ -248,7 +248,7 @@ type risingNumbers struct{ *memstore.Store }
 func (s risingNumbers) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
 		highest := map[annals.PersistenceID]annals.SeqNr{}
-		for d, err := range s.Store.Subscribe(ctx, name, f) {
+		for d, err := range s.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, name, f) {
 			for _, e := range d.Events {
 				if e.SeqNr <= highest[e.ID] { // the case need not wait for the next number
 					yield(ability.Delivery{}, &annals.Error{Op: "subscribe", Kind: annals.ErrCorrupt})
@@ -270,7 +270,7 @@ func (s hastyAcks) Subscribe(ctx context.Context, name string, f annals.Filter) 
 	return func(yield func(ability.Delivery, error) bool) {
 		ctx, cancel := context.WithTimeout(ctx, 5*soon)
 		defer cancel()
-		for d, err := range s.Store.Subscribe(ctx, name, f) {
+		for d, err := range s.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, name, f) {
 			if !yield(d, err) {
 				return
 			}
@@ -286,7 +286,7 @@ type acksOfTheEnded struct{ *memstore.Store }
 
 func (s acksOfTheEnded) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
-		for d, err := range s.Store.Subscribe(ctx, name, f) {
+		for d, err := range s.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, name, f) {
 			ack := d.Ack
 			d.Ack = func(ctx context.Context) error {
 				if err := ack(ctx); !errors.Is(err, annals.ErrFenced) {
@@ -312,11 +312,11 @@ var wrappedTimes = writing(func(e *annals.NewEvent) {
 type carelessSkips struct{ *memstore.Store }
 
 func (s carelessSkips) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	return carelessly(s.Store.SkipTo(ctx, id, min(after, n-2), n-1))
+	return carelessly(s.Store.Unwrap().(ability.Skipper).SkipTo(ctx, id, min(after, n-2), n-1))
 }
 
 func (s carelessSkips) SkipStateTo(ctx context.Context, id annals.PersistenceID, n annals.SeqNr) error {
-	return carelessly(s.Store.SkipStateTo(ctx, id, n-1))
+	return carelessly(s.Store.Unwrap().(ability.StateSkipper).SkipStateTo(ctx, id, n-1))
 }
 
 func carelessly(err error) error {
@@ -349,7 +349,7 @@ func (s hastySkips) SkipTo(ctx context.Context, id annals.PersistenceID, after, 
 	if last, err = s.Journal().LastSeqNr(ctx, id); err != nil {
 		return err
 	}
-	return s.Store.SkipTo(ctx, id, last, n)
+	return s.Store.Unwrap().(ability.Skipper).SkipTo(ctx, id, last, n)
 }
 
 // bareDeletes drops the metadata of deletes.

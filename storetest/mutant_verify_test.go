@@ -21,7 +21,7 @@ func (c checking) Check(ctx context.Context, id annals.PersistenceID, see func(a
 	if c.fault == nil {
 		return nil, nil
 	}
-	found, err := c.Store.Check(ctx, id, see)
+	found, err := c.Store.Unwrap().(ability.Checker).Check(ctx, id, see)
 	if from, to := c.fault(ctx, c.Store, id); from <= to {
 		found = append(found, &ability.Damage{Code: ability.Missing, ID: id, From: from, To: to, Err: errors.New("events are missing")})
 	}
@@ -59,5 +59,5 @@ type scanning struct {
 
 func (s scanning) Scan(ctx context.Context, entityType, after string) iter.Seq2[ability.Scanned, error] {
 	entityType, after = s.change(entityType, after)
-	return s.Store.Scan(ctx, entityType, after)
+	return s.Store.Unwrap().(ability.Scanner).Scan(ctx, entityType, after)
 }

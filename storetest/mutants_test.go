@@ -424,7 +424,7 @@ func (q tiesLostQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[an
 type exitCommits struct{ *memstore.Store }
 
 func (s exitCommits) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) (err error) {
+	return ability.Atomically(ctx, s.Store, func(ctx context.Context, in annals.Store) (err error) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -445,7 +445,7 @@ func refusesOutside(ctx context.Context, c *faulty.Call, run func() error) error
 type breaksInside struct{ *memstore.Store }
 
 func (s breaksInside) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error {
+	return ability.Atomically(ctx, s.Store, func(ctx context.Context, in annals.Store) error {
 		return fn(ctx, &broken{Store: in})
 	})
 }
@@ -453,7 +453,7 @@ func (s breaksInside) Atomically(ctx context.Context, fn func(ctx context.Contex
 type stays struct{ *memstore.Store }
 
 func (s stays) Atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.Store.Atomically(ctx, func(ctx context.Context, in annals.Store) error { return fn(ctx, noSkip{in}) })
+	return ability.Atomically(ctx, s.Store, func(ctx context.Context, in annals.Store) error { return fn(ctx, noSkip{in}) })
 }
 
 type noSkip struct{ annals.Store }

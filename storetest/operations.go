@@ -107,69 +107,90 @@ func (h *harness) operations(s annals.Store, id annals.PersistenceID) []operatio
 	return ops
 }
 
-// abilities are the operations that the Go type of s has methods for. claimed says whether s has the ability.
+// method is the first store with the method of an ability: s, or what it unwraps. It does not ask what the store lacks.
+func method[A any](s annals.Store) (a A, ok bool) {
+	for s != nil {
+		if a, ok = s.(A); ok {
+			return a, true
+		}
+		w, wraps := s.(interface{ Unwrap() annals.Store })
+		if !wraps {
+			break
+		}
+		s = w.Unwrap()
+	}
+	return a, false
+}
+
+// methodOf is method for a store that has it.
+func methodOf[A any](s annals.Store) A {
+	a, _ := method[A](s)
+	return a
+}
+
+// abilities are the operations that s has methods for. claimed says whether s has the ability.
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
 	c, skipped, unknown := h.caps, beside(id, "-skipped"), beside(id, "-unknown")
-	if _, ok := s.(ability.Recoverer); ok {
+	if _, ok := method[ability.Recoverer](s); ok {
 		ops = append(ops, operation{name: "recover", claimed: is[ability.Recoverer](s), id: id, run: func(ctx context.Context, s annals.Store) error {
-			_, err := s.(ability.Recoverer).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
+			_, err := methodOf[ability.Recoverer](s).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
 			return err
 		}})
 	}
-	if _, ok := s.(ability.Skipper); ok {
+	if _, ok := method[ability.Skipper](s); ok {
 		ops = append(ops, operation{name: "skip", claimed: is[ability.Skipper](s), id: skipped, run: func(ctx context.Context, s annals.Store) error {
-			return s.(ability.Skipper).SkipTo(ctx, skipped, 0, 7)
+			return methodOf[ability.Skipper](s).SkipTo(ctx, skipped, 0, 7)
 		}})
 	}
-	if _, ok := s.(ability.StateSkipper); ok {
+	if _, ok := method[ability.StateSkipper](s); ok {
 		ops = append(ops, operation{name: "skip state", claimed: is[ability.StateSkipper](s), id: skipped, run: func(ctx context.Context, s annals.Store) error {
-			return s.(ability.StateSkipper).SkipStateTo(ctx, skipped, 7)
+			return methodOf[ability.StateSkipper](s).SkipStateTo(ctx, skipped, 7)
 		}})
 	}
-	if _, ok := s.(ability.Forgetter); ok {
+	if _, ok := method[ability.Forgetter](s); ok {
 		for _, dry := range []bool{true, false} {
 			ops = append(ops, operation{name: "forget", claimed: is[ability.Forgetter](s), id: unknown, run: func(ctx context.Context, s annals.Store) error {
-				_, err := s.(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: unknown, DryRun: dry})
+				_, err := methodOf[ability.Forgetter](s).Forget(ctx, ability.Forgetting{ID: unknown, DryRun: dry})
 				return err
 			}})
 		}
 	}
-	if _, ok := s.(ability.StateFinder); ok {
+	if _, ok := method[ability.StateFinder](s); ok {
 		ops = append(ops, operation{name: "find states", claimed: c.States, kind: annals.ErrInvalid, run: func(ctx context.Context, s annals.Store) error {
-			_, err := collect(s.(ability.StateFinder).FindStates(ctx, "Thing", "no_such_column", "x"))
+			_, err := collect(methodOf[ability.StateFinder](s).FindStates(ctx, "Thing", "no_such_column", "x"))
 			return err
 		}})
 	}
-	if _, ok := s.(ability.Watcher); ok {
+	if _, ok := method[ability.Watcher](s); ok {
 		ops = append(ops, operation{name: "watch", claimed: is[ability.Watcher](s), run: func(ctx context.Context, s annals.Store) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			_, err := s.(ability.Watcher).Watch(ctx, annals.Filter{})
+			_, err := methodOf[ability.Watcher](s).Watch(ctx, annals.Filter{})
 			return err
 		}})
 	}
-	if _, ok := s.(ability.Subscriber); ok {
+	if _, ok := method[ability.Subscriber](s); ok {
 		ops = append(ops, operation{name: "subscribe", claimed: is[ability.Subscriber](s), run: func(ctx context.Context, s annals.Store) error {
-			for _, err := range s.(ability.Subscriber).Subscribe(ctx, "operations", annals.Filter{}) {
+			for _, err := range methodOf[ability.Subscriber](s).Subscribe(ctx, "operations", annals.Filter{}) {
 				return err
 			}
 			return errors.New("the loop has ended without an error")
 		}})
 	}
-	if _, ok := s.(ability.Checker); ok {
+	if _, ok := method[ability.Checker](s); ok {
 		ops = append(ops, operation{name: "check", claimed: is[ability.Checker](s), id: id, run: func(ctx context.Context, s annals.Store) error {
-			_, err := s.(ability.Checker).Check(ctx, id, nil)
+			_, err := methodOf[ability.Checker](s).Check(ctx, id, nil)
 			return err
 		}})
 	}
-	if _, ok := s.(ability.Scanner); ok {
+	if _, ok := method[ability.Scanner](s); ok {
 		ops = append(ops, operation{name: "scan", claimed: is[ability.Scanner](s), loop: func(ctx context.Context, s annals.Store, body func() bool) error {
-			return forEach(s.(ability.Scanner).Scan(ctx, "", ""), body)
+			return forEach(methodOf[ability.Scanner](s).Scan(ctx, "", ""), body)
 		}})
 	}
-	if _, ok := s.(ability.HealthChecker); ok {
+	if _, ok := method[ability.HealthChecker](s); ok {
 		ops = append(ops, operation{name: "check health", claimed: is[ability.HealthChecker](s), run: func(ctx context.Context, s annals.Store) error {
-			return s.(ability.HealthChecker).CheckHealth(ctx)
+			return methodOf[ability.HealthChecker](s).CheckHealth(ctx)
 		}})
 	}
 	return ops

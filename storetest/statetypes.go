@@ -122,7 +122,7 @@ func columnsOfClosed[T any](t *typed[T]) {
 		t.set(t.thing(), 0, "name=ann points=3")
 	}
 	find := func(body func() bool) error {
-		return forEach(t.store.(ability.StateFinder).FindStates(t.ctx, "Thing", "name", "ann"), body)
+		return forEach(able[ability.StateFinder](t.harness).FindStates(t.ctx, "Thing", "name", "ann"), body)
 	}
 	items, op := 0, operation{name: "find states"}
 	err := find(func() bool {
@@ -160,11 +160,7 @@ func (t *typed[T]) wantCounted(want int) {
 
 func (t *typed[T]) find(column string, value any) ([]annals.State, error) {
 	t.Helper()
-	f, ok := t.store.(ability.StateFinder)
-	if !ok {
-		t.Fatalf("store: got a %T, want an annals.StateFinder", t.store)
-	}
-	return collect(f.FindStates(t.ctx, "Thing", column, value))
+	return collect(able[ability.StateFinder](t.harness).FindStates(t.ctx, "Thing", column, value))
 }
 
 // wantFound checks that a search finds the states with these payloads, in any order.
@@ -298,7 +294,7 @@ func columnsOfMany[T any](t *typed[T]) {
 		}
 	}
 	t.wantFound("points", int64(1), want...)
-	for s, err := range t.store.(ability.StateFinder).FindStates(t.ctx, "Thing", "points", int64(0)) {
+	for s, err := range able[ability.StateFinder](t.harness).FindStates(t.ctx, "Thing", "points", int64(0)) {
 		if err != nil || !strings.HasPrefix(string(s.Data), "points=0") {
 			t.Errorf("the first state that is found: got %s, error %v, want one with points=0", show(s.Payload), err)
 		}
@@ -307,7 +303,7 @@ func columnsOfMany[T any](t *typed[T]) {
 }
 
 func columnsUnknown[T any](t *typed[T]) {
-	f := t.store.(ability.StateFinder)
+	f := able[ability.StateFinder](t.harness)
 	for _, c := range []struct {
 		entityType, column string
 		value              any

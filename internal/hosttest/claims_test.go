@@ -267,7 +267,7 @@ func TestAbilities(t *testing.T) {
 			forgets := struct {
 				annals.Store
 				ability.Forgetter
-			}{plain, memstore.New()}
+			}{plain, memstore.New().Unwrap().(ability.Forgetter)}
 			if err := ask(forgets, true); err != nil {
 				t.Errorf("%s, way %d, without a Skipper, accepted by NoWriters: %v", name, i, err)
 			}

@@ -102,7 +102,11 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx memsto
 
 // Forget is ability.Forgetter. The times of an entity that begins again do not depend on those before.
 func (s *Store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
-	done, err := s.mem.Forget(ctx, f)
+	forgetter, err := ability.Of[ability.Forgetter](s.mem)
+	if err != nil {
+		return false, err
+	}
+	done, err := forgetter.Forget(ctx, f)
 	if done && err == nil && !f.DryRun {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -35,7 +35,7 @@ func (p pushing) Capabilities() annals.Capabilities {
 
 func (p pushing) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
 	return func(yield func(ability.Delivery, error) bool) {
-		for d, err := range p.Store.Subscribe(ctx, name, f) {
+		for d, err := range p.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, name, f) {
 			ack := d.Ack
 			d.Ack = func(ctx context.Context) error {
 				if p.failures.Add(-1) >= 0 {
