@@ -38,7 +38,7 @@ func WantLeft(t *testing.T, layout plan.Layout, x *Executor, want string) {
 				continue
 			}
 			ids[id] = true
-			found, err := s.Unwrap().(ability.Checker).Check(t.Context(), id, nil)
+			found, err := able[ability.Checker](t, s).Check(t.Context(), id, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

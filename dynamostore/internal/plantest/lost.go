@@ -48,7 +48,7 @@ func LoseAnyRow(t *testing.T, layout plan.Layout, id annals.PersistenceID, prepa
 					t.Errorf("without item %s of table %q, strict %t: %v, %v, want %v or ErrCorrupt", plan.QuoteKey(table.KeyOf(it)), table.Name, strict, got, err, want)
 				}
 				if strict {
-					found, fault := openEvents(t, layout, less, false).Unwrap().(ability.Checker).Check(t.Context(), id, nil)
+					found, fault := able[ability.Checker](t, openEvents(t, layout, less, false)).Check(t.Context(), id, nil)
 					// What only a plugin needs, and a snapshot of events that are lost, is no error for the store.
 					beside := slices.ContainsFunc(found, func(d *ability.Damage) bool { return d.Code == ability.Head || d.Code == ability.Orphan })
 					if fault != nil || errors.Is(err, annals.ErrCorrupt) != (len(found) > 0) && !beside {
@@ -78,7 +78,7 @@ func readAll(t *testing.T, layout plan.Layout, x plan.Executor, id annals.Persis
 			return s.offer.States.Get(ctx, x, id)
 		}
 	}
-	return lost.Read(t.Context(), s.Journal(), states, s.Unwrap().(ability.Recoverer), id)
+	return lost.Read(t.Context(), s.Journal(), states, able[ability.Recoverer](t, s), id)
 }
 
 // eventStore is a store of events and snapshots in tables in memory.
@@ -96,6 +96,16 @@ func openEvents(t *testing.T, layout plan.Layout, x plan.Executor, strict bool) 
 	c := offer.On(x)
 	s := driver.New(opened{Store: driver.Unsupported(), Recoverer: c, events: c, capabilities: offer.Capabilities}, driver.Options{Strict: strict})
 	return eventStore{s, offer}
+}
+
+// able is an ability of s, which s has.
+func able[A any](t *testing.T, s annals.Store) A {
+	t.Helper()
+	a, err := ability.Of[A](s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 type opened struct {
