@@ -60,6 +60,9 @@ type check struct {
 // again is how often a read begins again because events were deleted meanwhile.
 const again = 100
 
+// mostOrphans is how many snapshots above the last number are noted on their own. The last is of all further ones.
+const mostOrphans = 100
+
 // add notes damage. There can be as much as an entity has numbers, so Check removes what it has twice at its end.
 func (c *check) add(d *ability.Damage) {
 	own := *d
@@ -171,9 +174,12 @@ func (c *check) numbers() (err error) {
 			if last < c.last && len(c.found) == 0 {
 				c.add(&ability.Damage{Code: ability.Head, From: last, To: c.last, Err: errors.New("the last number of the journal is lower than that of its last event")})
 			}
-			for _, n := range c.saved {
-				if n > last {
+			for i, n := range c.saved {
+				switch {
+				case n > last && i < mostOrphans:
 					c.add(&ability.Damage{Code: ability.Orphan, From: n, To: n, Err: errors.New("a snapshot has a higher number than the journal")})
+				case n > last:
+					c.found[len(c.found)-1].From = n
 				}
 			}
 		}

@@ -16,46 +16,34 @@ import (
 
 // Audit is driver.Auditor: it looks whether queries find the rows of id.
 func (v view) Audit(ctx context.Context, id annals.PersistenceID) (found []*ability.Damage, err error) {
+	const numbers = `SELECT count(*) AS n, min(%s) AS low, max(%[1]s) AS high FROM `
+	const misplaced = numbers + `%s WHERE persistence_id = ?1 AND (?4 OR slice <> ?2 OR entity_type <> ?3)`
 	// A follower that begins with snapshots finds one at the time of its event.
-	const moved = `SELECT s.seq_nr FROM snapshot s JOIN event_journal e USING (persistence_id, seq_nr)
+	moved := fmt.Sprintf(numbers, "seq_nr") + `snapshot s JOIN event_journal e USING (persistence_id, seq_nr)
 		WHERE s.persistence_id = ?1 AND e.deleted = 0 AND s.db_timestamp <> e.db_timestamp`
-	const misplaced = ` WHERE persistence_id = ?1 AND (?4 OR slice <> ?2 OR entity_type <> ?3) ORDER BY 1`
-	number, others := "seq_nr", v.b.types.tables("")
 	err = v.readTx(ctx, func(ctx context.Context, q *statements) error {
+		look := func(code ability.Code, what, text string, args ...any) error {
+			_, err := q.row(ctx, text, args, func(r *values) {
+				if n := r.any64("n"); n > 0 {
+					found = append(found, &ability.Damage{Code: code, ID: id, From: annals.SeqNr(r.any64("low")), To: annals.SeqNr(r.any64("high")), Err: fmt.Errorf("%d %s", n, what)})
+				}
+			})
+			return err
+		}
+		number, others := "seq_nr", v.b.types.tables("")
 		for i, table := range slices.Concat([]string{"event_journal", "snapshot"}, others) {
 			if i == 2 {
 				number = "revision"
 			}
 			foreign := i >= 2 && table != v.b.types.of(id.Type()).table // it has the states of other types
-			text := `SELECT ` + number + ` FROM ` + table + misplaced
-			err := q.rows(ctx, text, []any{string(id), int64(id.Slice()), id.Type(), foreign}, func(r *values) (bool, error) {
-				n := annals.SeqNr(r.any64(number))
-				found = append(found, &ability.Damage{Code: ability.Key, ID: id, From: n, To: n, Err: fmt.Errorf("table %s has rows with the slice or type of another entity, or for another table", table)})
-				return true, nil
-			})
-			if err != nil {
+			what := "rows in table " + table + " have the slice or type of another entity, or are for another table"
+			if err := look(ability.Key, what, fmt.Sprintf(misplaced, number, table), string(id), int64(id.Slice()), id.Type(), foreign); err != nil {
 				return err
 			}
 		}
-		return q.rows(ctx, moved, []any{string(id)}, func(r *values) (bool, error) {
-			n := r.seqNr("seq_nr", 0)
-			found = append(found, &ability.Damage{Code: ability.Index, ID: id, From: n, To: n, Err: errors.New("the snapshot does not have the time of its event")})
-			return true, nil
-		})
+		return look(ability.Index, "snapshots do not have the time of their event", moved, string(id))
 	})
-	return joined(found), err
-}
-
-// joined makes one Damage of those of the same kind, in the same table, with numbers that follow each other.
-func joined(found []*ability.Damage) (all []*ability.Damage) {
-	for _, d := range found {
-		if n := len(all); n > 0 && all[n-1].Code == d.Code && all[n-1].Error() == d.Error() && all[n-1].To+1 == d.From {
-			all[n-1].To = d.To
-			continue
-		}
-		all = append(all, d)
-	}
-	return all
+	return found, err
 }
 
 // Scan is ability.Scanner, in the order of ids. A whole scan ends with SQLite's own check of the file and with the offsets of projections.

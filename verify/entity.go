@@ -23,14 +23,13 @@ const (
 	chunkType    = "annals.calendar-chunk"
 )
 
-// mostCodec is how many findings an entity has of events that no codec reads. The last is of all further ones.
+// mostCodec is how many findings an entity has of events, and of snapshots, that no codec reads. The last is of all further ones.
 const mostCodec = 100
 
 // look checks one entity.
 func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 	var found []Finding
-	var last *ability.Damage // of a run of events
-	runs := 0
+	unread := map[ability.StoredKind][]*ability.Damage{}
 	internal, there := progress.Internal(id), false
 	see := func(p ability.Stored) {
 		there = true
@@ -43,14 +42,13 @@ func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 		if err == nil {
 			return
 		}
-		if p.Kind == ability.StoredEvent && runs > 0 && (last.To+1 == p.SeqNr || runs == mostCodec) {
-			last.To = max(last.To, p.SeqNr)
+		all := unread[p.Kind]
+		if n := len(all); n > 0 && (all[n-1].To+1 == p.SeqNr || n == mostCodec) { // snapshots come with the greatest number first
+			all[n-1].From, all[n-1].To = min(all[n-1].From, p.SeqNr), max(all[n-1].To, p.SeqNr)
 			return
 		}
 		d := &ability.Damage{Code: Codec, ID: id, From: p.SeqNr, To: p.SeqNr, Err: fmt.Errorf("%s %d: %w", p.Kind, p.SeqNr, err)}
-		if p.Kind == ability.StoredEvent {
-			last, runs = d, runs+1
-		}
+		unread[p.Kind] = append(all, d)
 		found = append(found, Finding{Damage: d})
 	}
 	damage, err := r.checker.Check(r.ctx, id, see)

@@ -175,7 +175,8 @@ func TestRowsOfLaterVersions(t *testing.T) {
 	}
 }
 
-// A snapshot that no codec reads is another finding than the events after it, which are at most mostCodec.
+// A snapshot that no codec reads is another finding than the events after it. Of events and snapshots there are at most mostCodec findings, and of snapshots
+// without events as many.
 func TestCodecOfSnapshotAndEvents(t *testing.T) {
 	t.Parallel()
 	s := memstore.New()
@@ -196,11 +197,16 @@ func TestCodecOfSnapshotAndEvents(t *testing.T) {
 	if err := s.Journal().DeleteTo(t.Context(), "T|a", 5); err != nil {
 		t.Fatal(err)
 	}
+	for n := range 300 {
+		if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "T|c", SeqNr: annals.SeqNr(2*n + 2), Payload: unread}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	want := []string{"codec T|a 5 5", "codec T|a 6 7"}
 	for n := range 99 {
-		want = append(want, fmt.Sprintf("codec T|b %d %d", 2*n+1, 2*n+1))
+		want = append(want, fmt.Sprintf("codec T|b %d %d", 2*n+1, 2*n+1), fmt.Sprintf("codec T|c %d %[1]d", 600-2*n), fmt.Sprintf("orphan T|c %d %[1]d", 600-2*n))
 	}
-	want = append(want, "codec T|b 199 399")
+	want = append(want, "codec T|b 199 399", "codec T|c 2 402", "orphan T|c 2 402")
 	verifytest.Want(t, s, verify.Options{Decode: func(_ annals.PersistenceID, p ability.Stored) error {
 		if p.Payload.SerializerID == 99 {
 			return errors.New("no codec reads it")
