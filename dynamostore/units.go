@@ -2,8 +2,11 @@ package dynamostore
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,42 +19,46 @@ import (
 
 var (
 	_ ability.UnitCounter = (*Store)(nil)
-	_ ability.EventSizer  = (*Store)(nil)
+	_ ability.Sizer       = (*Store)(nil)
 	_ ability.Observable  = (*Store)(nil)
 )
 
-// WriteUnits is ability.UnitCounter. The layout plans the append as always, and the sizes of its requests are added up. An item that the
-// append would update is read, which takes one request. A first commit without the snapshot that a layout demands is counted with an empty one.
-func (s *Store) WriteUnits(ctx context.Context, c annals.Commit) (units float64, err error) {
-	err = driver.Read(ctx, s.Store, annals.Call{Op: "count units", ID: c.ID}, func(ctx context.Context) error {
+// WriteUnits is ability.UnitCounter. The layout plans the writes as always, and the sizes of its requests are added up. An item that a write would update is
+// read, which takes one request. No change handler is called.
+func (s *Store) WriteUnits(ctx context.Context, write func(annals.Store) error) (units float64, err error) {
+	err = driver.Read(ctx, s.Store, annals.Call{Op: "count units"}, func(context.Context) error {
 		m, err := s.meter()
 		if err == nil {
-			units, err = m.count(ctx, c)
+			units, err = m.count(write)
 		}
 		return err
 	})
 	return units, err
 }
 
-// EventsSize is ability.EventSizer. It sends no request: the size is that of the tables when the store was opened, and the service counts every six hours.
-func (s *Store) EventsSize(ctx context.Context) (size ability.Size, err error) {
-	err = driver.Read(ctx, s.Store, annals.Call{Op: "size events"}, func(context.Context) error {
-		for _, t := range s.offer.Tables {
-			if d := s.engine.described[t.Name]; t.Stream && d != nil {
-				size.Items += aws.ToInt64(d.ItemCount)
-				size.Bytes += aws.ToInt64(d.TableSizeBytes)
+// Sizes is ability.Sizer. It sends no request: the sizes are those of when the store was opened, and the service counts every six hours.
+func (s *Store) Sizes(ctx context.Context) (sizes []ability.Size, err error) {
+	err = driver.Read(ctx, s.Store, annals.Call{Op: "size tables"}, func(context.Context) error {
+		tables := slices.Clone(s.offer.Tables)
+		for _, t := range s.ownTables() {
+			tables = append(tables, t.Table)
+		}
+		for _, t := range tables {
+			if d := s.engine.described[t.Name]; d != nil {
+				size := ability.Size{Table: t.Name, Items: aws.ToInt64(d.ItemCount), Bytes: aws.ToInt64(d.TableSizeBytes)}
 				for _, i := range d.GlobalSecondaryIndexes {
 					size.IndexBytes += aws.ToInt64(i.IndexSizeBytes)
 				}
 				for _, i := range d.LocalSecondaryIndexes {
 					size.IndexBytes += aws.ToInt64(i.IndexSizeBytes)
 				}
+				size.ReadUnits = float64((size.Bytes + 4095) / 4096)
+				sizes = append(sizes, size)
 			}
 		}
-		size.ReadUnits = float64((size.Bytes + 4095) / 4096)
 		return nil
 	})
-	return size, err
+	return sizes, err
 }
 
 // Observed is ability.Observable.
@@ -73,30 +80,34 @@ func newMeter(s *Store, layout Layout) (*meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables := map[string]plan.Table{}
-	for _, t := range offer.Tables {
-		tables[t.Name] = t
+	own := &Store{offer: offer, engine: s.engine}
+	o := Options{StateTypes: map[string]annals.StateType[*Tx]{}}
+	for name, t := range s.types {
+		kept := t.StateType
+		kept.OnChange = nil
+		o.StateTypes[name] = kept
 	}
-	m := &meter{x: &counter{engine: s.engine, tables: tables}}
-	m.Store = driver.New(view{Contracts: offer.On(m.x), s: &Store{offer: offer, engine: s.engine, common: s.common, types: s.types}, x: m.x}, driver.Options{Name: "dynamodb/" + offer.Name})
+	if err := own.compileTypes(o); err != nil {
+		return nil, err
+	}
+	m := &meter{x: &counter{engine: s.engine}}
+	c, r := offer.On(m.x), offer.On(replacing{s.engine, m.x})
+	c.Snapshots, c.Offsets = r.Snapshots, r.Offsets // what they replace is needed for what they write
+	m.Store = driver.New(view{Contracts: c, s: own, x: m.x}, driver.Options{Name: "dynamodb/" + offer.Name})
 	return m, nil
 }
 
-func (m *meter) count(ctx context.Context, c annals.Commit) (float64, error) {
-	if c.After == 0 && c.Snapshot == nil && m.Capabilities().Limits.FirstSnapshot {
-		c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: annals.SeqNr(len(c.Events)), Payload: annals.Payload{SerializerID: 1}}
-	}
+func (m *meter) count(write func(annals.Store) error) (float64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.x.units = 0
-	_, err := m.Journal().Append(ctx, c)
+	err := write(m)
 	return m.x.units, err
 }
 
 // counter is a plan.Executor over tables without items. It counts what is written.
 type counter struct {
 	*engine // tells the time, and reads items that are updated
-	tables  map[string]plan.Table
 	units   float64
 }
 
@@ -165,41 +176,76 @@ func (x *counter) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 		times = 2
 	}
 	for _, op := range w.Ops {
-		it, before := op.Item(), 0.0 // an update takes the units of the larger item, of that before it and after it
+		it, before := op.Item(), plan.Item(nil) // an update takes the units of the larger item, of that before it and after it
 		if op.Update != "" {
 			stored, ok, err := x.engine.Get(ctx, plan.Get{Table: op.Table, Key: op.Key})
 			if err != nil {
 				return out, err
 			}
 			if ok {
-				it, before = stored, unitsOf(stored)
+				it, before = stored, stored
 			}
 			it = updated(it, op)
 		}
 		if err := plan.Fits(it); err != nil {
 			return out, err
 		}
-		x.units += times * max(unitsOf(it), before)
-		for _, i := range x.tables[op.Table].Indexes {
-			if in := projected(x.tables[op.Table], i, it); in != nil {
-				x.units += unitsOf(in)
+		t := x.engine.tables[op.Table]
+		x.units += times * max(unitsOf(it), unitsOf(before))
+		for _, i := range t.Indexes {
+			keys := i
+			keys.KeysOnly = true
+			was, in := projected(t, i, before), projected(t, i, it)
+			switch {
+			case was != nil && in != nil && !plan.SameKey(projected(t, keys, was), projected(t, keys, in)): // it is removed at one place, and written at another
+				x.units += unitsOf(was) + unitsOf(in)
+			case was != nil || in != nil:
+				x.units += max(unitsOf(was), unitsOf(in))
 			}
 		}
 	}
 	return out, nil
 }
 
+// replacing is a counter that reads what is there.
+type replacing struct {
+	*engine
+	counts *counter
+}
+
+// Write is Write of the counter. What is written apart would be read again, so it ends the count.
+func (x replacing) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
+	if w.Apart {
+		return plan.Outcome{}, &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New("this takes several writes, of which each depends on the last")}
+	}
+	return x.counts.Write(ctx, w)
+}
+
+func (replacing) DeleteAll(context.Context, string, []plan.Item) error { return nil }
+
+func (replacing) Then(context.Context, func(ctx context.Context, x plan.Executor)) {}
+
 // unitsOf is one unit for each begun KB of an item.
 func unitsOf(it plan.Item) float64 { return float64(max((plan.Size(it)+1023)/1024, 1)) }
 
+// setting is what an update sets: a name, the name of an attribute that is taken if it is there, and a value or another name.
+var setting = regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), )?([:#]\w+)`)
+
 // updated is it after an update that plan.Update has built.
 func updated(it plan.Item, op plan.Op) plan.Item {
+	before := it
 	it = maps.Clone(it)
 	sets, removes, _ := strings.Cut(strings.TrimPrefix(op.Update, "SET "), " REMOVE ")
-	for set := range strings.SplitSeq(sets, ", ") {
-		name, value, _ := strings.Cut(set, " = ")
-		if v, ok := op.Values[value]; ok {
-			it[op.Names[name]] = v
+	for _, set := range setting.FindAllStringSubmatch(sets, -1) {
+		for _, from := range set[2:] { // if_not_exists takes the first that there is
+			v, ok := op.Values[from]
+			if !ok {
+				v, ok = before[op.Names[from]]
+			}
+			if ok {
+				it[op.Names[set[1]]] = v
+				break
+			}
 		}
 	}
 	for name := range strings.SplitSeq(removes, ", ") {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,11 @@ func TestWriteUnits(t *testing.T) {
 					if after == 0 && s.Capabilities().Limits.FirstSnapshot {
 						c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: annals.SeqNr(len(c.Events)), Payload: text(strings.Repeat("s", r.IntN(3000))).Payload}
 					}
-					want, err := counter.WriteUnits(t.Context(), c)
+					appends := func(s annals.Store) error {
+						_, err := s.Journal().Append(t.Context(), c)
+						return err
+					}
+					want, err := counter.WriteUnits(t.Context(), appends)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -79,16 +84,53 @@ func TestWriteUnits(t *testing.T) {
 						t.Errorf("%d events after %d take %v write units, WriteUnits said %v", len(c.Events), after, got, want)
 					}
 					// It does not matter that the events are there now, but where the head has those of the last commit.
-					if again, err := counter.WriteUnits(t.Context(), c); err != nil || again != want && name != "esa rust5" {
+					if again, err := counter.WriteUnits(t.Context(), appends); err != nil || again != want && name != "esa rust5" {
 						t.Errorf("later WriteUnits says %v, %v; want %v", again, err, want)
 					}
 					after = receipt.SeqNr
 				}
 			}
-			if _, err := counter.WriteUnits(t.Context(), annals.Commit{ID: "Thing|x", Events: []annals.NewEvent{{}}}); err == nil {
+			if _, err := counter.WriteUnits(t.Context(), func(s annals.Store) error {
+				_, err := s.Journal().Append(t.Context(), annals.Commit{ID: "Thing|x", Events: []annals.NewEvent{{}}})
+				return err
+			}); err == nil {
 				t.Error("an event without a payload was counted")
 			}
+			for what, write := range others(t, s, r, annals.NewPersistenceID("Thing", "0")) {
+				want, err := counter.WriteUnits(t.Context(), func(s annals.Store) error { return write(s) })
+				if err == nil {
+					err = write(s)
+				}
+				// The first state of a type writes the type, too.
+				if got := seen.last().WriteUnits; err != nil || want == 0 || got != want && (what != "state 0" || got != want+1) {
+					t.Errorf("%s: %v write units, WriteUnits said %v; %v", what, got, want, err)
+				}
+			}
 		})
+	}
+}
+
+// others are writes of snapshots, states and positions, in their order, as far as s has these. Those of one size replace each other.
+func others(t *testing.T, s annals.Store, r *random.Source, id annals.PersistenceID) iter.Seq2[string, func(annals.Store) error] {
+	last, err := s.Journal().LastSeqNr(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(string, func(annals.Store) error) bool) {
+		caps, payload := s.Capabilities(), text(strings.Repeat("s", r.IntN(5000))).Payload
+		for n := range 4 {
+			at := annals.Offset{Time: likeTheService.Add(time.Duration(n) * time.Second), ID: id, SeqNr: annals.SeqNr(n + 1)}
+			if caps.Snapshots && !yield(fmt.Sprint("snapshot ", n), func(s annals.Store) error {
+				return s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: last - 3 + annals.SeqNr(n), Payload: payload})
+			}) || caps.States && !yield(fmt.Sprint("state ", n), func(s annals.Store) error {
+				_, err := s.States().Put(t.Context(), annals.StateWrite{ID: "State|a", After: annals.SeqNr(n), Payload: payload, Tags: []string{"a"}})
+				return err
+			}) || caps.Offsets && !yield(fmt.Sprint("position ", n), func(s annals.Store) error {
+				return s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: annals.SliceRanges(4)[0], Through: at})
+			}) {
+				return
+			}
+		}
 	}
 }
 
@@ -109,17 +151,17 @@ func (s sized) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInpu
 	return out, err
 }
 
-// EventsSize has the bytes of the table with events, and of its indexes.
-func TestEventsSizeOfIndexes(t *testing.T) {
+// Sizes has the bytes of the table with events, and of its indexes.
+func TestSizesOfIndexes(t *testing.T) {
 	t.Parallel()
 	for want, layout := range map[int64]dynamostore.Layout{3000: commit.Layout{Table: "u" + rand.Text(), Index: "slices"}, 0: commit.Layout{Table: "u" + rand.Text()}} {
 		s, err := dynamostore.Open(t.Context(), sized{client(t)}, layout, dynamostore.Options{CreateTables: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, err := s.EventsSize(t.Context())
-		if err != nil || size != (ability.Size{Items: 7, Bytes: 5000, IndexBytes: want, ReadUnits: 2}) {
-			t.Errorf("%+v, %v", size, err)
+		sizes, err := s.Sizes(t.Context())
+		if err != nil || len(sizes) != 1 || sizes[0] != (ability.Size{Table: layout.(commit.Layout).Table, Items: 7, Bytes: 5000, IndexBytes: want, ReadUnits: 2}) {
+			t.Errorf("%+v, %v", sizes, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -127,8 +169,8 @@ func TestEventsSizeOfIndexes(t *testing.T) {
 	}
 }
 
-// EventsSize is what the service says of the table.
-func TestEventsSize(t *testing.T) {
+// Sizes is what the service says of the table.
+func TestSizes(t *testing.T) {
 	t.Parallel()
 	layout := commit.Layout{Table: "u" + rand.Text()}
 	for _, want := range []int64{0, 3} { // events
@@ -136,14 +178,18 @@ func TestEventsSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sizer, err := ability.Of[ability.EventSizer](s)
+		sizer, err := ability.Of[ability.Sizer](s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, err := sizer.EventsSize(t.Context())
+		sizes, err := sizer.Sizes(t.Context())
+		if err != nil || len(sizes) != 1 {
+			t.Fatal(sizes, err)
+		}
+		size := sizes[0]
 		// The server of the tests counts no bytes.
-		if err != nil || size.Items < want || size.Items > want+2 || size.ReadUnits != float64((size.Bytes+4095)/4096) {
-			t.Errorf("with %d events: %+v, %v", want, size, err)
+		if size.Items < want || size.Items > want+2 || size.ReadUnits != float64((size.Bytes+4095)/4096) {
+			t.Errorf("with %d events: %+v", want, size)
 		}
 		for i := range 3 {
 			c := annals.Commit{ID: annals.NewPersistenceID("Thing", fmt.Sprint(i)), Events: texts(strings.Repeat("x", 5000))}
@@ -154,7 +200,7 @@ func TestEventsSize(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := sizer.EventsSize(t.Context()); !errors.Is(err, annals.ErrClosed) {
+		if _, err := sizer.Sizes(t.Context()); !errors.Is(err, annals.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,30 +18,38 @@ import (
 
 // costView is what cost tells.
 type costView struct {
-	Entities int         `json:"entities,omitempty"` // that were looked at
-	Events   int         `json:"events,omitempty"`   // of these
-	Complete bool        `json:"complete,omitempty"` // all were looked at
-	Costs    []operation `json:"costs"`              // empty where the store counts no units
-	Stored   *storedView `json:"stored,omitempty"`
-	priced   bool
+	Entities   int          `json:"entities,omitempty"` // that were looked at
+	Events     int          `json:"events,omitempty"`   // of these
+	Complete   bool         `json:"complete,omitempty"` // all were looked at
+	Costs      []operation  `json:"costs"`              // empty where the store counts no units
+	Stored     []storedView `json:"stored,omitempty"`   // by tables
+	Fsyncs     int          `json:"fsyncs,omitempty"`   // of an append that is alone
+	NotCounted []string     `json:"notCounted"`
+	priced     bool
 }
+
+// notCounted is what cost leaves out, with units and without them.
+var (
+	notCounted = []string{"deletes", "queries of ids, tags and states", "leases, records and parked entities of projections", "timers", "items of change handlers", "failed and repeated requests", "transactions of several entities"}
+	notStored  = []string{"the program's own tables", "logs", "backups"}
+)
 
 // operation is what an operation costs 1000 times.
 type operation struct {
-	Operation  string  `json:"operation"` // "append", "replay" or "follow" of an event, or "recover" of an entity
+	Operation  string  `json:"operation"` // a key of whats
 	Count      int     `json:"count"`     // of these, from which it was computed
 	WriteUnits float64 `json:"writeUnits"`
 	ReadUnits  float64 `json:"readUnits"`
 	Price      float64 `json:"price,omitempty"` // where prices are given
 }
 
-// storedView is what the table with events takes.
+// storedView is what a table takes.
 type storedView struct {
+	Table      string  `json:"table"`
 	Rows       int64   `json:"rows"` // 0: they were not counted yet
 	Bytes      int64   `json:"bytes"`
 	IndexBytes int64   `json:"indexBytes"`
-	Fsyncs     int     `json:"fsyncs,omitempty"` // of an append that is alone
-	Price      float64 `json:"price,omitempty"`  // of a month
+	Price      float64 `json:"price,omitempty"` // of a month
 }
 
 func (v *costView) print(w io.Writer) {
@@ -62,9 +73,9 @@ func (v *costView) print(w io.Writer) {
 		_ = t.Flush()
 		fmt.Fprintf(w, "looked at: %s, %s\n", entities(v.Entities, !v.Complete), count(v.Events, "event"))
 	}
-	if s := v.Stored; s != nil {
+	for _, s := range v.Stored {
 		all := s.Bytes + s.IndexBytes
-		fmt.Fprintf(w, "stored: %s, of which %s in indexes", count(all, "byte"), percent(shareOf(s.IndexBytes, all)))
+		fmt.Fprintf(w, "stored in %s: %s, of which %s in indexes", name(s.Table), count(all, "byte"), percent(shareOf(s.IndexBytes, all)))
 		if s.Rows > 0 {
 			fmt.Fprintf(w, "; %s of %d bytes", count(s.Rows, "row"), all/s.Rows)
 		}
@@ -72,14 +83,16 @@ func (v *costView) print(w io.Writer) {
 			fmt.Fprintf(w, "; %s a month", rounded(s.Price))
 		}
 		fmt.Fprintln(w)
-		if s.Fsyncs > 0 {
-			fmt.Fprintf(w, "an append: %s, shared with those that wait at the same time\n", count(s.Fsyncs, "fsync"))
-		}
 	}
+	if v.Fsyncs > 0 {
+		fmt.Fprintf(w, "an append: %s, shared with those that wait at the same time\n", count(v.Fsyncs, "fsync"))
+	}
+	fmt.Fprintf(w, "not counted: %s\n", strings.Join(v.NotCounted, ", "))
 }
 
 // whats are the operations in words.
-var whats = map[string]string{"append": "events that are appended", "replay": "events that are replayed", "recover": "recoveries of an entity", "follow": "events that a projection reads"}
+var whats = map[string]string{"append": "events that are appended", "replay": "events that are replayed", "recover": "recoveries of an entity", "follow": "events that a projection reads",
+	"snapshot": "snapshots that are saved", "state": "states that are written", "load": "states that are read", "position": "saved steps of projections"}
 
 // prices are those of the flags; 0: it is not known.
 type prices struct{ write, read, storage float64 }
@@ -89,9 +102,9 @@ const mostPrice = 1e12
 
 func (o *options) costCommand() *cobra.Command {
 	c := &cobra.Command{Use: "cost [ID…]", Short: "Tell what events cost, in units and bytes",
-		Long: "Tell what the table with events takes, and in DynamoDB how many write and read units 1000 events take, by operation: it reads entities, as a program does, and\n" +
-			"computes what appending their events takes. With the prices of the service, which are in no currency, it multiplies them. The service counts what is stored\n" +
-			"every six hours. Durable states, snapshots and the positions of projections are left out."}
+		Long: "Tell what the tables take, and in DynamoDB how many write and read units 1000 events take, by operation, and 1000 snapshots, states and steps of projections:\n" +
+			"it reads entities, as a program does, and computes what writing them takes. With the prices of the service, which are in no currency, it multiplies them.\n" +
+			"The service counts what is stored every six hours. The output says what is not counted."}
 	var p prices
 	r := &reading{}
 	f := c.Flags()
@@ -112,7 +125,7 @@ func (o *options) costCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n := costing{call: k, prices: p, view: &costView{Costs: []operation{}, priced: p.write+p.read > 0}}
+		n := costing{call: k, prices: p, view: &costView{Costs: []operation{}, priced: p.write+p.read > 0, NotCounted: notStored}}
 		err = errors.Join(n.stored(s), n.costs(s, r, *limit))
 		if len(n.view.Costs) > 0 || n.view.Stored != nil {
 			k.view = n.view
@@ -127,61 +140,88 @@ func (o *options) costCommand() *cobra.Command {
 type costing struct {
 	*call
 	prices
-	view *costView
+	counter                  ability.UnitCounter
+	view                     *costView
+	snapshots, states, steps bill // that would be written
 }
 
-// stored asks for the size of the table.
+// stored asks for the sizes of the tables.
 func (n *costing) stored(s annals.Store) error {
-	sizer, err := ability.Of[ability.EventSizer](s)
+	sizer, err := ability.Of[ability.Sizer](s)
 	if err != nil {
 		return nil //nolint:nilerr // another store
 	}
-	size, err := sizer.EventsSize(n.ctx)
-	if err == nil {
-		n.view.Stored = &storedView{size.Items, size.Bytes, size.IndexBytes, size.Fsyncs, float64(size.Bytes+size.IndexBytes) / (1 << 30) * n.storage}
+	sizes, err := sizer.Sizes(n.ctx)
+	for _, size := range sizes {
+		n.view.Stored = append(n.view.Stored, storedView{size.Table, size.Items, size.Bytes, size.IndexBytes, float64(size.Bytes+size.IndexBytes) / (1 << 30) * n.storage})
+		n.view.Fsyncs += size.Fsyncs
 	}
 	return err
 }
 
-// costs adds up units: those that the service counts for reads, and those that the store computes for appends.
+// costs adds up units: those that the service counts for reads, and those that the store computes for writes.
 func (n *costing) costs(s annals.Store, r *reading, limit int) error {
 	counter, noCounter := ability.Of[ability.UnitCounter](s)
 	observable, notObservable := ability.Of[ability.Observable](s)
-	if noCounter != nil || notObservable != nil || !s.Capabilities().Events {
+	if noCounter != nil || notObservable != nil {
 		return nil
 	}
-	var replays, recovers, follows bill
-	recoveries := 0
-	replayed, recovered := observable.Observed(&replays), observable.Observed(&recovers)
+	n.counter, n.view.NotCounted = counter, slices.Concat(notCounted, notStored)
+	var replays, recovers, loads, follows bill
+	recoveries, caps := 0, s.Capabilities()
+	replayed, recovered, loaded := observable.Observed(&replays), observable.Observed(&recovers), observable.Observed(&loads)
 	units := sample{counter: counter}
 	err := n.each(s, r, limit, func(id annals.PersistenceID) error {
 		events, before := n.view.Events, replays
-		for e, err := range replayed.Journal().Replay(n.ctx, id, 1, annals.MaxSeqNr) {
-			if err == nil {
-				n.view.Events++
-				err = units.add(n.ctx, e)
-			}
-			if err != nil {
-				return err
+		if caps.Events {
+			for e, err := range replayed.Journal().Replay(n.ctx, id, 1, annals.MaxSeqNr) {
+				if err == nil {
+					n.view.Events++
+					err = units.add(n.ctx, e)
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
-		if n.view.Events == events {
-			replays = before // it has a durable state, or nothing
+		if n.view.Events > events {
+			recoveries++
+			_, err := ability.Recover(n.ctx, recovered, id, func(snap annals.Snapshot) error {
+				return n.would(&n.snapshots, func(s annals.Store) error { return s.Snapshots().Save(n.ctx, snap) })
+			}, func(annals.Event) error { return nil })
+			return errors.Join(err, units.end(n.ctx))
+		}
+		replays = before // it has a durable state, or nothing
+		if !caps.States {
 			return nil
 		}
-		recoveries++
-		_, err := ability.Recover(n.ctx, recovered, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
-		return errors.Join(err, units.end(n.ctx))
+		unread := loads
+		st, ok, err := loaded.States().Get(n.ctx, id)
+		if loads.events = unread.events + 1; err != nil || !ok {
+			loads = unread
+			return err
+		}
+		return n.would(&n.states, func(s annals.Store) error {
+			_, err := s.States().Put(n.ctx, annals.StateWrite{ID: id, After: st.Revision - 1, Payload: st.Payload, Tags: st.Tags, Metadata: st.Metadata})
+			return err
+		})
 	})
-	if err == nil && s.Capabilities().EventQueries {
+	if err == nil && caps.EventQueries {
 		for _, queryErr := range observable.Observed(&follows).Query().Events(n.ctx, annals.Filter{Type: r.kind, Limit: mostFollowed}) {
 			err = errors.Join(err, queryErr)
 		}
 	}
+	if err == nil && len(n.args) == 0 {
+		err = n.positions(s)
+	}
 	n.add("append", units.looked, units.sum/max(units.counted, 1), 0)
-	n.add("replay", n.view.Events, 0, replays.units/float64(max(n.view.Events, 1)))
-	n.add("recover", recoveries, 0, recovers.units/float64(max(recoveries, 1)))
-	n.add("follow", follows.events, 0, follows.units/float64(max(follows.events, 1)))
+	n.add("replay", n.view.Events, 0, replays.each(n.view.Events))
+	n.add("recover", recoveries, 0, recovers.each(recoveries))
+	n.add("follow", follows.events, 0, follows.each(follows.events))
+	n.add("snapshot", n.snapshots.events, n.snapshots.each(n.snapshots.events), 0)
+	n.add("state", n.states.events, n.states.each(n.states.events), 0)
+	n.add("load", loads.events, 0, loads.each(loads.events))
+	n.add("position", n.steps.events, n.steps.each(n.steps.events), 0)
 	return err
 }
 
@@ -208,6 +248,41 @@ func (n *costing) each(s annals.Store, r *reading, limit int, look func(id annal
 	return nil
 }
 
+// would adds to b what one write takes, unless the store would not write it.
+func (n *costing) would(b *bill, write func(s annals.Store) error) error {
+	units, err := n.counter.WriteUnits(n.ctx, write)
+	if foreign(err) {
+		return nil
+	}
+	b.units, b.events = b.units+units, b.events+1
+	return err
+}
+
+// positions adds what the next steps of all projections take.
+func (n *costing) positions(s annals.Store) error {
+	if !s.Capabilities().Offsets {
+		return nil
+	}
+	known, err := n.names(s)
+	if errors.Is(err, annals.ErrUnsupported) {
+		return nil
+	}
+	for i := 0; i < len(known.Names) && err == nil; i++ {
+		var all []annals.Position
+		all, err = s.Offsets().Load(n.ctx, known.Names[i], annals.SliceRange{})
+		for _, p := range all {
+			if p.Through.Time.IsZero() {
+				continue
+			}
+			p.Through.Time = p.Through.Time.Add(time.Microsecond)
+			err = errors.Join(err, n.would(&n.steps, func(s annals.Store) error {
+				return s.Offsets().Save(n.ctx, annals.Progress{Projection: known.Names[i], Slices: p.Slices, Epoch: p.Epoch, Through: p.Through})
+			}))
+		}
+	}
+	return err
+}
+
 // add adds an operation, with the units of one.
 func (n *costing) add(what string, by int, write, read float64) {
 	if by > 0 {
@@ -218,8 +293,11 @@ func (n *costing) add(what string, by int, write, read float64) {
 // bill is an Observer that adds up what is read. It is used by one goroutine at a time.
 type bill struct {
 	units  float64
-	events int
+	events int // or states, snapshots, steps
 }
+
+// each are the units of one of n.
+func (b *bill) each(n int) float64 { return b.units / float64(max(n, 1)) }
 
 // AlwaysReturns is a promise of an annals.Observer.
 func (*bill) AlwaysReturns() {}

@@ -316,9 +316,15 @@ func (x *sample) end(ctx context.Context) error {
 	if x.commits++; x.commits%x.step != 0 {
 		return nil
 	}
-	units, err := x.counter.WriteUnits(ctx, c)
-	if errors.Is(err, annals.ErrInvalid) || errors.Is(err, annals.ErrTooLarge) {
-		return nil // another system wrote it
+	units, err := x.counter.WriteUnits(ctx, func(s annals.Store) error {
+		if c.After == 0 && s.Capabilities().Limits.FirstSnapshot {
+			c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: annals.SeqNr(len(c.Events)), Payload: annals.Payload{SerializerID: 1}}
+		}
+		_, err := s.Journal().Append(ctx, c)
+		return err
+	})
+	if foreign(err) {
+		return nil
 	}
 	if err != nil {
 		return err
@@ -329,4 +335,9 @@ func (x *sample) end(ctx context.Context) error {
 		x.since, x.step = 0, 2*x.step
 	}
 	return nil
+}
+
+// foreign reports whether err says that another system has written something that the store would not write.
+func foreign(err error) bool {
+	return errors.Is(err, annals.ErrInvalid) || errors.Is(err, annals.ErrTooLarge) || errors.Is(err, annals.ErrUnsupported)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -214,6 +215,7 @@ type units struct {
 	mu    sync.Mutex
 	sum   float64
 	reads float64 // of all calls
+	wrote float64 // by all calls
 }
 
 // read are the units of what fn reads, for each of n.
@@ -235,6 +237,7 @@ func (u *units) End(_ context.Context, c annals.Call, r annals.Result) {
 		u.sum += r.WriteUnits
 	}
 	u.reads += r.ReadUnits
+	u.wrote += r.WriteUnits
 }
 
 // priced is what cost tells.
@@ -246,10 +249,12 @@ type priced struct {
 		Count                        int
 		WriteUnits, ReadUnits, Price float64
 	}
-	Stored *struct {
-		Rows, Bytes, IndexBytes, Fsyncs int
-		Price                           float64
+	Stored []struct {
+		Table                   string
+		Rows, Bytes, IndexBytes int
+		Price                   float64
 	}
+	NotCounted []string
 }
 
 // The units of stats and cost are those that the service counted for the same events.
@@ -338,22 +343,100 @@ func TestWriteUnits(t *testing.T) {
 				})
 			}
 			// What has no price is not free.
-			if o := run(t, config(s), append([]string{"cost", "--read-price", "0.125"}, ids...)...); strings.Count(o.text, "?") != 1 || !regexp.MustCompile(`\?\s+events that are appended`).MatchString(o.text) {
+			unpriced := 1
+			if s.Capabilities().Limits.FirstSnapshot {
+				unpriced = 2
+			}
+			if o := run(t, config(s), append([]string{"cost", "--read-price", "0.125"}, ids...)...); strings.Count(o.text, "?") != unpriced || !regexp.MustCompile(`\?\s+events that are appended`).MatchString(o.text) {
 				t.Errorf("%+v", o)
 			}
-			if p.Entities != len(ids) || p.Events != events || !p.Complete || len(p.Costs) != 1+len(reads) || p.Stored == nil {
+			if p.Entities != len(ids) || p.Events != events || !p.Complete || len(p.Stored) == 0 || len(p.NotCounted) < 5 {
 				t.Errorf("cost says %+v", p)
 			}
 			for _, c := range p.Costs {
 				write := 0.0
-				if c.Operation == "append" {
+				switch c.Operation {
+				case "append":
 					write = v.WriteUnits.PerThousand
+				case "snapshot":
+					continue // those that the layout demands with the first events
 				}
 				read := reads[c.Operation]
 				if price := (write*0.625 + read*0.125) / 1e6; c.WriteUnits != write || math.Abs(c.ReadUnits-read) > 1e-9 || math.Abs(c.Price-price) > 1e-12 || read+write == 0 {
 					t.Errorf("cost says %+v, want %v and %v units for %v", c, write, read, price)
 				}
 			}
+			costsOfOthers(t, s, seen)
 		})
+	}
+}
+
+// costsOfOthers fails t unless cost says of snapshots, states and steps of projections what the service counts for others of the same sizes.
+func costsOfOthers(t *testing.T, s annals.Store, seen *units) {
+	t.Helper()
+	const id, state = "Meter|snapshots", "Stock|pen"
+	caps, payload := s.Capabilities(), annals.Payload{SerializerID: 1, Data: make([]byte, 2500)}
+	writes := map[string]func(n annals.SeqNr) error{}
+	if caps.Snapshots {
+		writes["snapshot"] = func(n annals.SeqNr) error {
+			c := annals.Commit{ID: id, After: n, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}
+			if n == 0 && caps.Limits.FirstSnapshot {
+				c.Snapshot = &annals.Snapshot{ID: id, SeqNr: 1, Payload: payload}
+			}
+			_, err := s.Journal().Append(t.Context(), c)
+			seen.wrote = 0
+			return errors.Join(err, s.Snapshots().Save(t.Context(), annals.Snapshot{ID: id, SeqNr: 1 + n, Payload: payload}))
+		}
+	}
+	if caps.States {
+		writes["state"] = func(n annals.SeqNr) error {
+			_, err := s.States().Put(t.Context(), annals.StateWrite{ID: state, After: n, Payload: payload})
+			return err
+		}
+	}
+	if caps.Offsets {
+		writes["position"] = func(n annals.SeqNr) error {
+			p := annals.Progress{Projection: "p", Slices: annals.SliceRanges(1)[0], Through: annals.Offset{Time: time.Unix(int64(1764303512+n), 0)}}
+			return s.Offsets().Save(t.Context(), p)
+		}
+	}
+	for n := range annals.SeqNr(2) { // the first state of a type writes the type, too
+		for what, write := range writes {
+			if err := write(n); err != nil {
+				t.Fatal(what, err)
+			}
+		}
+	}
+	c := config(s)
+	c.Projections = []string{"p"}
+	costs := data[priced](t, run(t, c, "cost", "--json", id, state)).Costs
+	if caps.IDQueries {
+		all := data[priced](t, run(t, c, "cost", "--json")).Costs
+		costs = append(costs, all[len(all)-1])
+	}
+	counts := map[string]int{}
+	for _, c := range costs {
+		counts[c.Operation] += c.Count
+		switch write := writes[c.Operation]; {
+		case c.Operation == "load":
+			if got := seen.read(t, 1, func() error {
+				_, _, err := s.States().Get(t.Context(), state)
+				return err
+			}); got != c.ReadUnits || got == 0 {
+				t.Errorf("a read of the state takes %v units, cost says %+v", got, c)
+			}
+		case write != nil:
+			if seen.wrote = 0; write(2) != nil || c.WriteUnits != 1000*seen.wrote || c.WriteUnits == 0 {
+				t.Errorf("1000 take %v units, cost says %+v", 1000*seen.wrote, c)
+			}
+		}
+	}
+	for what := range writes {
+		if counts[what] != 1 {
+			t.Errorf("%s: %d are counted", what, counts[what])
+		}
+	}
+	if caps.States != (counts["load"] == 1) {
+		t.Errorf("%+v", counts)
 	}
 }

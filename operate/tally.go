@@ -144,12 +144,12 @@ func (r *reading) begins(args []string) (time.Time, error) {
 // announce says on a terminal what reading all events costs, where the store knows.
 func (k *call) announce(s annals.Store) {
 	_, noUnits := ability.Of[ability.UnitCounter](s)
-	sizer, err := ability.Of[ability.EventSizer](s)
+	sizer, err := ability.Of[ability.Sizer](s)
 	if err != nil || noUnits != nil {
 		return
 	}
-	if size, err := sizer.EventsSize(k.ctx); err == nil && size.Items > 0 {
-		k.progress("reading about %d items, %d bytes, %.0f read units\n", size.Items, size.Bytes, size.ReadUnits)
+	if sizes, err := sizer.Sizes(k.ctx); err == nil && len(sizes) > 0 && sizes[0].Items > 0 {
+		k.progress("reading about %d items, %d bytes, %.0f read units\n", sizes[0].Items, sizes[0].Bytes, sizes[0].ReadUnits)
 	}
 }
 

@@ -116,8 +116,8 @@ func TestDataPartitionsAreRefused(t *testing.T) {
 	}
 	table, indexes := count(t, at, "SELECT pg_table_size('event_journal_0')"), count(t, at, "SELECT pg_indexes_size('event_journal_0')")
 	run(t, at, "ANALYZE event_journal")
-	if size, err := s.EventsSize(t.Context()); err != nil || size.Items != 2 || size.Bytes < int64(table) || size.IndexBytes != int64(indexes) || table == 0 || indexes == 0 {
-		t.Errorf("%+v, %v, want %d and %d bytes", size, err, table, indexes)
+	if sizes, err := s.Sizes(t.Context()); err != nil || sizes[0].Items != 2 || sizes[0].Bytes < int64(table) || sizes[0].IndexBytes != int64(indexes) || table == 0 || indexes == 0 {
+		t.Errorf("%+v, %v, want %d and %d bytes", sizes, err, table, indexes)
 	}
 }
 

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/annals-go/annals"
@@ -9,11 +10,11 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// EventsSize is what the server says of the table.
-func TestEventsSize(t *testing.T) {
+// Sizes are what the server says of the tables.
+func TestSizes(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgstore.Options{})
-	sizer, err := ability.Of[ability.EventSizer](s)
+	sizer, err := ability.Of[ability.Sizer](s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,15 +23,21 @@ func TestEventsSize(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var table, indexes int64
-	if _, err := s.DB().Exec(t.Context(), "ANALYZE event_journal"); err != nil {
-		t.Fatal(err)
+	var want []ability.Size
+	for i, table := range []string{"event_journal", "snapshot", "akka_projection_timestamp_offset_store", "annals_projection_epoch", "durable_state"} {
+		if _, err := s.DB().Exec(t.Context(), "ANALYZE "+table); err != nil {
+			t.Fatal(err)
+		}
+		size := ability.Size{Table: table}
+		if i == 0 {
+			size.Items, size.Fsyncs = 40, 1
+		}
+		if err := s.DB().QueryRow(t.Context(), "SELECT pg_table_size($1::regclass), pg_indexes_size($1::regclass)", table).Scan(&size.Bytes, &size.IndexBytes); err != nil || size.IndexBytes == 0 {
+			t.Fatal(size, err)
+		}
+		want = append(want, size)
 	}
-	if err := s.DB().QueryRow(t.Context(), "SELECT pg_table_size('event_journal'), pg_indexes_size('event_journal')").Scan(&table, &indexes); err != nil {
-		t.Fatal(err)
-	}
-	size, err := sizer.EventsSize(t.Context())
-	if want := (ability.Size{Items: 40, Bytes: table, IndexBytes: indexes, Fsyncs: 1}); err != nil || size != want || indexes == 0 {
-		t.Errorf("%+v, %v, want %+v", size, err, want)
+	if sizes, err := sizer.Sizes(t.Context()); err != nil || !slices.Equal(sizes, want) {
+		t.Errorf("%+v, %v, want %+v", sizes, err, want)
 	}
 }
