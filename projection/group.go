@@ -68,6 +68,7 @@ type member struct {
 	beatAt   time.Time
 	floor    int64 // higher than the epochs that have fenced this runner
 	patience leases.Patience
+	unsaved  time.Time // when the last work began that was fenced before it has saved anything, since record was written
 	late     int64     // events that became visible too late and are not in the record yet
 	lateAt   time.Time // when the last of them was found
 
@@ -131,7 +132,7 @@ func (m *member) end(e ending) error {
 	for {
 		m.takeLate(e.slices)
 		if e.epoch > 0 {
-			m.lost(e.slices, m.running[e.slices])
+			m.fenced(e.slices)
 		}
 		delete(m.running, e.slices)
 		m.floor = max(m.floor, e.epoch)
@@ -146,10 +147,10 @@ func (m *member) end(e ending) error {
 	}
 }
 
-// lost takes note that the others have taken away r from the work t.
-func (m *member) lost(r annals.SliceRange, t task) {
-	if m.steps(r) == t.steps {
-		m.patience.Mistake(t.began)
+// fenced takes note that the work for r cannot save anything any more.
+func (m *member) fenced(r annals.SliceRange) {
+	if t := m.running[r]; m.steps(r) == t.steps && t.began.After(m.unsaved) {
+		m.unsaved = t.began
 	}
 }
 
@@ -170,12 +171,14 @@ func (m *member) look(ctx context.Context) error {
 		m.revision = revision
 	}
 	self, joined := m.record.Runners[m.id]
-	if !joined { // the others have taken it for dead, if something is running
-		for r, t := range m.running {
-			m.lost(r, t)
+	var lost time.Time
+	if !joined { // the others have taken it for dead, if it has joined before
+		for r := range m.running {
+			m.fenced(r)
 		}
+		lost = m.unsaved
 	}
-	if lease := m.patience.Lease(m.lease, now); !joined || now.Sub(m.beatAt) >= lease/4 {
+	if lease := m.patience.Lease(m.lease, lost, now); !joined || now.Sub(m.beatAt) >= lease/4 {
 		m.beat++
 		self = runner{Beat: m.beat, Lease: lease.Milliseconds()}
 	}
@@ -203,7 +206,7 @@ func (m *member) look(ctx context.Context) error {
 		if len(dead) > 0 {
 			m.log.WarnContext(ctx, "annals: others take the ranges of runners without a sign of life", "projection", m.projection, "runners", dead)
 		}
-		m.record, m.revision, m.newest, m.beatAt, m.late = next, m.revision+1, len(next.Runners) == 1, now, 0
+		m.record, m.revision, m.newest, m.beatAt, m.late, m.unsaved = next, m.revision+1, len(next.Runners) == 1, now, 0, time.Time{}
 	}
 	m.watch = watch
 	m.apply(ctx)

@@ -209,6 +209,28 @@ func TestGroupReset(t *testing.T) {
 	})
 }
 
+// A work may be fenced though the others have not taken its runner for dead, as by a Reset. The runner has the same lease then as before.
+func TestGroupResetBeforeTheFirstSave(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		w.batch = 3 * testLease
+		n := w.join(nil)
+		w.sleep(testLease)
+		for range 2 {
+			if err := w.store.Offsets().Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.sleep(w.batch)
+		for id, r := range w.record().Runners {
+			if r.lease() != testLease || w.fenced != 4 {
+				t.Errorf("runner %s has a lease of %v, and %d works were fenced", id, r.lease(), w.fenced)
+			}
+		}
+		n.leave()
+	})
+}
+
 // The events that a work has found too late are counted, also when it ends before the runner looks again.
 func TestGroupCountsLateEventsOfEndedWorks(t *testing.T) {
 	t.Parallel()
