@@ -40,7 +40,11 @@ func (p Parked) item(name string) plan.Item {
 // nil then, and err when err is no reason for that, or when too many entities are parked. Without err the events were read.
 func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) error {
 	if err == nil {
-		return r.unpark(ctx, id)
+		if from, parked := r.parked[id]; parked && r.mark(id).seq >= from {
+			delete(r.parked, id)
+			r.keep(id)
+		}
+		return nil
 	}
 	from := r.mark(id).seq + 1
 	truncated := errors.Is(err, annals.ErrTruncated)
@@ -80,22 +84,6 @@ func (r *reader) waiting(ctx context.Context) error {
 		r.parked[p.ID] = p.From
 	}
 	return err
-}
-
-// unpark stores the mark of id, which was parked, when none of the events that waited is delivered: they do not fit the filter, so that no
-// acknowledgement does it.
-func (r *reader) unpark(ctx context.Context, id annals.PersistenceID) error {
-	from, parked := r.parked[id]
-	if !parked || r.mark(id).seq < from {
-		return nil
-	}
-	if _, waits := r.upTo(id); !waits { // everything before it is acknowledged
-		if err := r.store(ctx, r.shard, r.markOf(id)); err != nil {
-			return err
-		}
-	}
-	delete(r.parked, id)
-	return nil
 }
 
 // markOf stores the mark of id in place of one that is stored, which may be of before the entity was forgotten.

@@ -29,14 +29,14 @@ type reader struct {
 	building  *delivery
 	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
 	parked    map[annals.PersistenceID]annals.SeqNr   // the first numbers that this reader could not read, or others, if the filter has a tag
-	reborn    map[annals.PersistenceID]bool           // entities that have begun again, whose stored marks are of before they were forgotten
+	unstored  map[annals.PersistenceID]bool           // entities whose marks are stored with the position
 	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated since the last call of reached
 }
 
 // start begins to read s, which is of the stream name, and which this loop holds.
 func (l *loop) start(ctx context.Context, name string, s shard) {
 	r := &reader{loop: l, shard: s, position: s.position, returned: make(chan struct{}), parked: map[annals.PersistenceID]annals.SeqNr{}, truncated: map[annals.PersistenceID]int{},
-		reborn: map[annals.PersistenceID]bool{}}
+		unstored: map[annals.PersistenceID]bool{}}
 	r.holding, r.drop = context.WithCancel(context.WithoutCancel(ctx)) // ctx is that of a look
 	reading, release := context.WithCancel(r.holding)
 	writing, cease := context.WithCancel(context.WithoutCancel(ctx))
@@ -144,7 +144,7 @@ func (r *reader) piece(ctx context.Context, p plan.Part) error {
 			if err := r.deliverAfterMark(ctx, f.ID); err != nil {
 				return err
 			}
-			if err := r.storeReborn(ctx); err != nil {
+			if err := r.storeMarks(ctx); err != nil {
 				return err
 			}
 		}
@@ -211,25 +211,24 @@ func (r *reader) records(ctx context.Context, records []stream.Record) error {
 			}
 		}
 		r.position = rec.Sequence
-		if err := r.storeReborn(ctx); err != nil {
+		if err := r.storeMarks(ctx); err != nil {
 			return err
 		}
 	}
 	return r.reached(ctx)
 }
 
-// again takes note that id was forgotten and has begun again.
-func (r *reader) again(id annals.PersistenceID) {
-	r.set(id, mark{})
-	if r.filter.Tag != "" { // otherwise the mark is stored with the acknowledgement of number 1
-		r.reborn[id] = true
+// keep has the mark of id stored with the position: id was forgotten and has begun again, and the stored mark may be of before, or id is not parked any
+// more. If its events do not have the tag of the filter, no acknowledgement stores it.
+func (r *reader) keep(id annals.PersistenceID) {
+	if r.filter.Tag != "" {
+		r.unstored[id] = true
 	}
 }
 
-// storeReborn stores the marks of entities that have begun again, together with the position. The first events of an entity may not have the tag of the filter,
-// so that no acknowledgement stores their mark. Then a reader that begins later would take the mark of the forgotten entity for that of this one.
-func (r *reader) storeReborn(ctx context.Context) error {
-	for id := range r.reborn {
+// storeMarks stores the marks that are to be kept, and the position.
+func (r *reader) storeMarks(ctx context.Context) error {
+	for id := range r.unstored {
 		if err := r.flush(ctx); err != nil { // then all events up to the mark are acknowledged
 			return err
 		}
@@ -238,9 +237,15 @@ func (r *reader) storeReborn(ctx context.Context) error {
 		if err := r.store(ctx, s, r.markOf(id)); err != nil {
 			return err
 		}
-		delete(r.reborn, id)
+		delete(r.unstored, id)
 	}
 	return nil
+}
+
+// restart sets the mark of id, which was forgotten and has begun again, before number 1.
+func (r *reader) restart(id annals.PersistenceID) {
+	r.set(id, mark{})
+	r.keep(id)
 }
 
 // event delivers e, and first the events before it that are not delivered.
@@ -248,7 +253,7 @@ func (r *reader) event(ctx context.Context, e annals.Event) error {
 	m := r.mark(e.ID)
 	switch {
 	case e.SeqNr == 1 && !m.born.IsZero() && e.Time.After(m.born): // it has begun again, and later events may have come before
-		r.again(e.ID)
+		r.restart(e.ID)
 	case e.SeqNr <= m.seq && !e.Time.After(m.time): // delivered before
 		return nil
 	}
@@ -288,7 +293,7 @@ func (r *reader) replay(ctx context.Context, id annals.PersistenceID, to annals.
 		again = last < m.seq
 	}
 	if again {
-		r.again(id)
+		r.restart(id)
 		_, err = r.replay(ctx, id, to)
 	}
 	return again, err
@@ -330,14 +335,6 @@ func (r *reader) flush(ctx context.Context) error {
 	return nil
 }
 
-// upTo is the mark of id in the delivery that is being built.
-func (r *reader) upTo(id annals.PersistenceID) (m mark, found bool) {
-	if r.building != nil {
-		m, found = r.building.upTo[id]
-	}
-	return m, found
-}
-
 // mark is that of id, which remember has been called for.
 func (r *reader) mark(id annals.PersistenceID) mark {
 	m, _ := r.marks.Get(id)
@@ -355,9 +352,11 @@ func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error
 		if _, ok := r.marks.Get(id); ok || slices.Contains(unknown, id) {
 			continue
 		}
-		if m, ok := r.upTo(id); ok {
-			r.set(id, m)
-			continue
+		if r.building != nil {
+			if m, ok := r.building.upTo[id]; ok {
+				r.set(id, m)
+				continue
+			}
 		}
 		unknown = append(unknown, id)
 	}
