@@ -145,6 +145,16 @@ func newPayloadFlags(c *cobra.Command) *payloadFlags {
 	return p
 }
 
+// open opens the store of k, whose payloads the shower shows.
+func (p *payloadFlags) open(k *call) (annals.Store, shower, error) {
+	w, err := p.shower(&k.answer)
+	if err != nil {
+		return nil, w, err
+	}
+	s, err := k.store()
+	return s, w, err
+}
+
 // shower is that of a with the flags.
 func (p *payloadFlags) shower(a *answer) (shower, error) {
 	w := a.shower(p.raw)

@@ -57,11 +57,7 @@ func (o *options) showCommand() *cobra.Command {
 		if *diff && m.number == nil {
 			return usage("--diff needs the number of an event in --at")
 		}
-		shows, err := payloads.shower(&k.answer)
-		if err != nil {
-			return err
-		}
-		s, err := k.store()
+		s, shows, err := payloads.open(k)
 		if err != nil {
 			return err
 		}

@@ -128,11 +128,7 @@ func (o *options) traceCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		shows, err := payloads.shower(&k.answer)
-		if err != nil {
-			return err
-		}
-		s, err := k.store()
+		s, shows, err := payloads.open(k)
 		if err != nil {
 			return err
 		}
