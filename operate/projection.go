@@ -47,6 +47,14 @@ func (k *call) control() (*projection.Control, error) {
 	return projection.NewControl(s, k.args[0]), nil
 }
 
+// stores opens the store of the positions and that of the events, see source.
+func (k *call) stores(source string) (positions, events annals.Store, err error) {
+	if positions, err = k.store(); err == nil {
+		events, err = k.source(source)
+	}
+	return positions, events, err
+}
+
 // source opens the store of the events, which is that of the positions if address is empty.
 func (k *call) source(address string) (annals.Store, error) {
 	if address == "" {
@@ -127,17 +135,13 @@ func (o *options) statusCommand() *cobra.Command {
 		if len(k.args) == 0 {
 			return usage("name a projection; projection list lists them")
 		}
-		s, err := k.store()
-		if err != nil {
-			return err
-		}
-		events, err := k.source(*source)
+		positions, events, err := k.stores(*source)
 		if err != nil {
 			return err
 		}
 		v := statusView{Projections: []projection.Status{}}
 		for _, n := range k.args {
-			status, err := k.howFar(s, events, n)
+			status, err := k.howFar(positions, events, n)
 			if err != nil {
 				return err
 			}

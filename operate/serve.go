@@ -41,15 +41,11 @@ func (o *options) serveCommand() *cobra.Command {
 		if len(k.args) > 0 {
 			return usage("serve takes no arguments")
 		}
-		s, err := k.store()
+		positions, events, err := k.stores(*source)
 		if err != nil {
 			return err
 		}
-		events, err := k.source(*source)
-		if err != nil {
-			return err
-		}
-		po := PageOptions{Prefix: *prefix, Positions: s, Logger: slog.New(slog.NewTextHandler(k.cmd.ErrOrStderr(), nil)), Token: os.Getenv(tokenEnv)}
+		po := PageOptions{Prefix: *prefix, Positions: positions, Logger: slog.New(slog.NewTextHandler(k.cmd.ErrOrStderr(), nil)), Token: os.Getenv(tokenEnv)}
 		switch {
 		case *user != "":
 			po.Token, po.User = "", func(r *http.Request) string { return r.Header.Get(*user) }
