@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	idleTime  = time.Minute // after which a connection for writes that is not used is closed
-	spareTime = time.Second // the same of the spare connection, for which another process may wait
+	idleTime   = time.Minute            // after which a connection for writes that is not used is closed
+	spareTime  = 200 * time.Millisecond // the same of the spare connection, for which another process may wait
+	spareTries = 8                      // of a call that may wait for the end of the transaction instead: a quarter of a second at most
 )
 
 // querier is a pool or a transaction.
@@ -91,25 +92,22 @@ func (s *backend) share(ctx context.Context, config *pgxpool.Config) error {
 	return s.setUp(ctx, conn.Conn().PgConn(), 0)
 }
 
-// pool is where reads and groups get a connection: the caller's pool of one connection unless a transaction of the program has it. Where the
-// server refuses another one, they wait for the end of that transaction; calls from within it wait until the server has room, or it ends.
+// pool is where reads and groups get a connection: the caller's pool, of one connection, unless a transaction of the program has that. Where the
+// server refuses another one, calls from within the transaction wait until it has room. All others wait a moment, in which a listener gives way, and
+// then for the end of the transaction.
 func (s *backend) pool(ctx context.Context) *pgxpool.Pool {
-	if s.programs.Load() == 0 || !s.shared {
-		return s.reads
-	}
-	within := contexts.InTx(ctx, s.self)
-	for n := 0; ; n++ {
+	within := s.shared && contexts.InTx(ctx, s.self)
+	for n := 0; within || s.shared && s.programs.Load() > 0 && n < spareTries; n++ {
 		conn, err := s.spare.Acquire(ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			conn.Release()
 			return s.spare
-		case !within:
-			return s.reads
-		case code(err) != tooManyConnections || backoff.Wait(ctx, n) != nil:
+		}
+		if within && code(err) != tooManyConnections || backoff.Wait(ctx, n) != nil {
 			return s.spare // the call fails with the cause
 		}
 	}
+	return s.reads
 }
 
 // program counts a transaction that runs code of the program, until the function that it returns is called.

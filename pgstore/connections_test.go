@@ -272,6 +272,38 @@ func TestListenerGivesWay(t *testing.T) {
 	listens(1)
 }
 
+// A store listens where its role may have few connections, but enough.
+func TestListensWithinALimit(t *testing.T) {
+	t.Parallel()
+	url, super := limited(t, 3)
+	s := openAt(t, url, pgstore.Options{})
+	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	sessions := sessionsOf(t, url, super)
+	for sessions("LISTEN%") == 0 {
+	}
+}
+
+// What a transaction waits for gets the connection that the store has listened with, where the server has no other one.
+func TestAppendTakesTheListenersConnection(t *testing.T) {
+	t.Parallel()
+	url, super := limited(t, 2)
+	s := openAt(t, url, pgstore.Options{})
+	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	sessions := sessionsOf(t, url, super)
+	for sessions("LISTEN%") == 0 {
+	}
+	if err := s.InTx(t.Context(), func(context.Context, pgx.Tx, annals.Store) error {
+		appendOne(t, s, "T|1", 0) // of another goroutine, say
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A store with one connection does everything over it. What a transaction of the program, or a change handler, waits for gets a second one for a
 // while: reads of the store, and appends.
 func TestOneConnection(t *testing.T) {

@@ -200,8 +200,9 @@ func (s *backend) examineConnections(ctx context.Context, found *findings.List) 
 	if s.pooled || s.yugabyte {
 		return nil
 	}
-	var left, all int
-	err := s.reads.QueryRow(ctx, connectionsLeft).Scan(&left, &all)
+	var left int
+	var enough bool
+	err := s.reads.QueryRow(ctx, connectionsLeft).Scan(&left, &enough)
 	if err != nil {
 		return err
 	}

@@ -175,9 +175,14 @@ func (l *listener) open(ctx context.Context) (context.Context, context.CancelCau
 }
 
 // listen listens until the connection is lost, or the server has few connections left. It calls begun once it listens.
-func (s *backend) listen(ctx context.Context, begun func()) error {
+func (s *backend) listen(ctx context.Context, begun func()) (err error) {
 	ctx, stop := s.listener.open(ctx)
-	defer stop(nil)
+	defer func() {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		stop(nil)
+	}()
 	conn, err := dial(ctx, s.config())
 	if err != nil {
 		return err
@@ -200,9 +205,7 @@ func (s *backend) listen(ctx context.Context, begun func()) error {
 		case err == nil:
 			written = s.notifier.heard(n.Payload)
 			continue
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case conn.IsClosed():
+		case ctx.Err() != nil || conn.IsClosed():
 			return err
 		case !s.hasRoom(ctx, conn):
 			return errFull
@@ -211,21 +214,23 @@ func (s *backend) listen(ctx context.Context, begun func()) error {
 	}
 }
 
-// connectionsLeft is how many connections the server, the role and the database have left, and how many the server has for all.
-const connectionsLeft = `SELECT least(most - count(*),
-			CASE WHEN rolconnlimit < 0 THEN NULL ELSE rolconnlimit - count(*) FILTER (WHERE usesysid = r.oid) END,
-			CASE WHEN datconnlimit < 0 THEN NULL ELSE datconnlimit - count(*) FILTER (WHERE datid = d.oid) END)::int, most
-		FROM pg_roles r, pg_database d, pg_stat_activity a, LATERAL (SELECT current_setting('max_connections')::int
-			- current_setting('superuser_reserved_connections')::int - coalesce(current_setting('reserved_connections', TRUE)::int, 0)) AS m (most)
-		WHERE rolname = current_user AND d.datname = current_database() AND a.datid IS NOT NULL AND usesysid IS NOT NULL
-		GROUP BY r.oid, rolconnlimit, d.oid, datconnlimit, most`
+// connectionsLeft is how many connections the server, the role and the database have left, and whether that is at least a twentieth of what each
+// of them may have.
+const connectionsLeft = `WITH used AS MATERIALIZED (SELECT usesysid, datid FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL)
+	SELECT min(most - n)::int, bool_and(most - n >= most / 20) FROM (
+		SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+			- coalesce(current_setting('reserved_connections', TRUE)::int, 0), (SELECT count(*) FROM used)
+		UNION ALL SELECT rolconnlimit, (SELECT count(*) FROM used WHERE usesysid = r.oid) FROM pg_roles r WHERE rolname = session_user
+		UNION ALL SELECT datconnlimit, (SELECT count(*) FROM used WHERE datid = d.oid) FROM pg_database d WHERE datname = current_database()) AS limits (most, n)
+	WHERE most >= 0`
 
-// hasRoom reports whether a twentieth of the server's connections is left for what needs them more than signals do. It closes a connection whose
-// server does not answer.
+// hasRoom reports whether enough connections are left for what needs them more than signals do. It closes a connection whose server does not
+// answer.
 func (s *backend) hasRoom(ctx context.Context, conn *pgx.Conn) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	var left, most int
-	err := conn.QueryRow(ctx, connectionsLeft).Scan(&left, &most)
-	return err != nil || left >= most/20
+	var left int
+	var enough bool
+	err := conn.QueryRow(ctx, connectionsLeft).Scan(&left, &enough)
+	return err != nil || enough
 }
