@@ -277,7 +277,7 @@ func TestListensWithinALimit(t *testing.T) {
 	t.Parallel()
 	url, super := limited(t, 3)
 	s := openAt(t, url, pgstore.Options{})
-	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
+	if _, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{}); err != nil {
 		t.Fatal(err)
 	}
 	sessions := sessionsOf(t, url, super)
@@ -290,7 +290,7 @@ func TestAppendTakesTheListenersConnection(t *testing.T) {
 	t.Parallel()
 	url, super := limited(t, 2)
 	s := openAt(t, url, pgstore.Options{})
-	if _, err := s.Watch(t.Context(), annals.Filter{}); err != nil {
+	if _, err := s.Unwrap().(ability.Watcher).Watch(t.Context(), annals.Filter{}); err != nil {
 		t.Fatal(err)
 	}
 	sessions := sessionsOf(t, url, super)
