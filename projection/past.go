@@ -164,7 +164,7 @@ func (c *Control) keepPast(ctx context.Context, s annals.Store, projection strin
 		}
 	}
 	spread := position.Spread(r.whole())
-	if before != nil && (projection != c.name || position.Spread(before.positions[0].Slices) != spread) {
+	if before != nil && projection != c.name {
 		if err := addPast(ctx, s, projection, spread, before); err != nil {
 			return err
 		}
