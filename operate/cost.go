@@ -118,10 +118,7 @@ func (o *options) costCommand() *cobra.Command {
 			return usage("--limit is 0 or more, and prices are 0 to %.0e", mostPrice)
 		}
 		r.part = *limit > 0
-		if _, err := r.begins(k.args); err != nil {
-			return err
-		}
-		s, err := k.store()
+		s, err := r.open(k)
 		if err != nil {
 			return err
 		}
@@ -171,7 +168,7 @@ func (n *costing) costs(s annals.Store, r *reading, limit int) error {
 	recoveries, caps := 0, s.Capabilities()
 	replayed, recovered, loaded := observable.Observed(&replays), observable.Observed(&recovers), observable.Observed(&loads)
 	units := sample{counter: counter}
-	err := n.each(s, r, limit, func(id annals.PersistenceID) error {
+	look := func(id annals.PersistenceID) error {
 		events, before := n.view.Events, replays
 		if caps.Events {
 			for e, err := range replayed.Journal().Replay(n.ctx, id, 1, annals.MaxSeqNr) {
@@ -205,6 +202,16 @@ func (n *costing) costs(s annals.Store, r *reading, limit int) error {
 			_, err := s.States().Put(n.ctx, annals.StateWrite{ID: id, After: st.Revision - 1, Payload: st.Payload, Tags: st.Tags, Metadata: st.Metadata})
 			return err
 		})
+	}
+	var err error
+	n.view.Complete, err = each(r.ids(n.call, s), limit, func(id annals.PersistenceID) error {
+		// What cannot be read is left out: verify tells of it.
+		if err := look(id); err != nil && !errors.Is(err, annals.ErrCorrupt) && !errors.Is(err, annals.ErrTruncated) {
+			return err
+		}
+		n.view.Entities++
+		n.progress("%s, %s", entities(n.view.Entities, false), count(n.view.Events, "event"))
+		return nil
 	})
 	if err == nil && caps.EventQueries {
 		for _, queryErr := range observable.Observed(&follows).Query().Events(n.ctx, annals.Filter{Type: r.kind, Limit: mostFollowed}) {
@@ -227,26 +234,6 @@ func (n *costing) costs(s annals.Store, r *reading, limit int) error {
 
 // mostFollowed is how many events are read as a projection reads them.
 const mostFollowed = 1000
-
-// each calls look for the entities to look at.
-func (n *costing) each(s annals.Store, r *reading, limit int, look func(id annals.PersistenceID) error) error {
-	for id, err := range r.ids(n.call, s) {
-		if err != nil {
-			return err
-		}
-		if limit > 0 && n.view.Entities == limit {
-			return nil
-		}
-		// What cannot be read is left out: verify tells of it.
-		if err := look(id); err != nil && !errors.Is(err, annals.ErrCorrupt) && !errors.Is(err, annals.ErrTruncated) {
-			return err
-		}
-		n.view.Entities++
-		n.progress("%s, %s", entities(n.view.Entities, false), count(n.view.Events, "event"))
-	}
-	n.view.Complete = true
-	return nil
-}
 
 // would adds to b what one write takes, unless the store would not write it.
 func (n *costing) would(b *bill, write func(s annals.Store) error) error {

@@ -40,7 +40,7 @@ func (p *page) trace(a *answer, r *http.Request) (*sheet, error) {
 	defer cancel()
 	a.ctx = ctx
 	t := &tracing{answer: a, progress: func(string, ...any) {}, store: p.store, shower: a.shower(false), limit: mostTraced, view: &traceView{Trace: wanted, Since: at(from), Tree: []*traceNode{}}, projections: slices.Clone(p.Projections)}
-	err = t.run(&reading{}, from)
+	err = t.run(&reading{from: from})
 	a.ctx = request
 	switch {
 	case err != nil && ctx.Err() != nil && request.Err() == nil:

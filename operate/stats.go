@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -110,20 +109,20 @@ func (o *options) statsCommand() *cobra.Command {
 		if *limit < 0 {
 			return usage("--limit is 0 or more")
 		}
-		from, err := r.begins(k.args)
+		s, err := r.open(k)
 		if err != nil {
 			return err
 		}
-		s, err := k.store()
-		if err != nil {
-			return err
-		}
-		n := census{call: k, view: &statsView{}, left: *limit, types: map[string]*typeView{}, payloads: map[payloadKind]*payloadView{}}
+		n := census{call: k, store: s, view: &statsView{}, seen: tally{most: mostTallied}, types: map[string]*typeView{}, payloads: map[payloadKind]*payloadView{}}
 		n.units.counter, _ = ability.Of[ability.UnitCounter](s)
 		if r.since != "" {
-			err = n.since(s, r, from)
-		} else {
-			err = n.walk(s, r)
+			n.view.Since = at(r.from)
+		}
+		n.view.Complete, err = r.walk(k, s, *limit, n.entity, n.since)
+		if n.view.Complete {
+			err = n.units.end(k.ctx)
+		} else if err == nil {
+			n.view.More = true
 		}
 		if err == nil || n.view.Events+n.view.States > 0 {
 			n.end()
@@ -135,74 +134,51 @@ func (o *options) statsCommand() *cobra.Command {
 // census is one run of stats.
 type census struct {
 	*call
+	store    annals.Store
 	view     *statsView
-	left     int // of --limit
+	seen     tally // with --since
 	types    map[string]*typeView
 	payloads map[payloadKind]*payloadView
 	slices   [annals.SliceCount]int
 	units    sample
 }
 
-// walk counts what each entity has.
-func (n *census) walk(s annals.Store, r *reading) error {
-	for id, err := range r.ids(n.call, s) {
-		if err != nil {
-			return err
-		}
-		if n.left > 0 && n.view.Entities == n.left {
-			n.view.More = true
-			return nil
-		}
-		var failed error
-		readable, err := n.contents(s, id, func(e annals.Event) { n.event(e, &failed) }, func(st annals.State) {
-			n.view.States++
-			n.typeOf(id).States++
-			n.payload(id, st.Payload, st.Metadata, true)
-		})
-		if err == nil {
-			err = failed
-		}
-		if err == nil {
-			err = n.units.end(n.ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if n.view.Entities++; !readable {
-			n.view.Unreadable++
-		}
-		n.typeOf(id).Entities++
-		n.progress("%s, %s", entities(n.view.Entities, false), count(n.view.Events, "event"))
+// entity counts what an entity has.
+func (n *census) entity(id annals.PersistenceID) error {
+	var failed error
+	readable, err := n.contents(n.store, id, func(e annals.Event) { n.event(e, &failed) }, func(st annals.State) {
+		n.view.States++
+		n.typeOf(id).States++
+		n.payload(id, st.Payload, st.Metadata, true)
+	})
+	if err == nil {
+		err = failed
 	}
-	n.view.Complete = true
+	if err == nil {
+		err = n.units.end(n.ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if n.view.Entities++; !readable {
+		n.view.Unreadable++
+	}
+	n.typeOf(id).Entities++
+	n.progress("%s, %s", entities(n.view.Entities, false), count(n.view.Events, "event"))
 	return nil
 }
 
-// since counts the events since a time.
-func (n *census) since(s annals.Store, r *reading, from time.Time) error {
-	n.view.Since = at(from)
-	seen := tally{most: mostTallied}
-	for e, err := range r.events(n.call, s, from, false) {
-		if err != nil {
-			return err
-		}
-		if n.left > 0 && n.view.Events == n.left {
-			n.view.More = true
-			return nil
-		}
-		if seen.add(e.ID, 1, 0) {
-			n.view.Entities++
-			n.typeOf(e.ID).Entities++
-		}
-		n.view.More = seen.evicted
-		var failed error
-		if n.event(e, &failed); failed != nil {
-			return failed
-		}
+// since counts an event since a time.
+func (n *census) since(e annals.Event) (failed error) {
+	if n.seen.add(e.ID, 1, 0) {
+		n.view.Entities++
+		n.typeOf(e.ID).Entities++
+	}
+	n.view.More = n.seen.evicted
+	if n.event(e, &failed); failed == nil {
 		n.progress("%s, %s", entities(n.view.Entities, n.view.More), count(n.view.Events, "event"))
 	}
-	n.view.Complete = true
-	return n.units.end(n.ctx)
+	return failed
 }
 
 func (n *census) event(e annals.Event, failed *error) {

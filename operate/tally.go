@@ -106,11 +106,13 @@ func (t *tally) top(n int) []counted {
 // sizeOf is what an event or a state has in bytes.
 func sizeOf(p, metadata annals.Payload) int64 { return int64(len(p.Data) + len(metadata.Data)) }
 
-// reading says what stats and top read.
+// reading says what stats, top and cost read.
 type reading struct {
 	kind, since string
+	from        time.Time // of since; zero: there is none
 	rate        int
 	part        bool // only some of them are read
+	keysOnly    bool // of events
 }
 
 func readingFlags(c *cobra.Command, o *options) *reading {
@@ -128,17 +130,25 @@ func (r *reading) limits(c *cobra.Command, o *options) {
 	o.completeType(c)
 }
 
-// begins is the time of --since; zero: there is none.
-func (r *reading) begins(args []string) (time.Time, error) {
+// begin checks the flags beside args, and reads --since.
+func (r *reading) begin(args []string) (err error) {
 	switch {
 	case r.rate < 0:
-		return time.Time{}, usage("--rate is 0 or more")
+		return usage("--rate is 0 or more")
 	case len(args) > 0 && (r.kind != "" || r.since != ""):
-		return time.Time{}, usage("give ids, or --type and --since")
-	case r.since == "":
-		return time.Time{}, nil
+		return usage("give ids, or --type and --since")
+	case r.since != "":
+		r.from, err = since(r.since)
 	}
-	return since(r.since)
+	return err
+}
+
+// open begins, and opens the store.
+func (r *reading) open(k *call) (annals.Store, error) {
+	if err := r.begin(k.args); err != nil {
+		return nil, err
+	}
+	return k.store()
 }
 
 // announce says on a terminal what reading all events costs, where the store knows.
@@ -165,9 +175,29 @@ func (r *reading) ids(k *call, s annals.Store) iter.Seq2[annals.PersistenceID, e
 	return limited(k.ctx, ids, r.rate)
 }
 
-// events yields the events since from in the order of times.
-func (r *reading) events(k *call, s annals.Store, from time.Time, keysOnly bool) iter.Seq2[annals.Event, error] {
-	return limited(k.ctx, s.Query().Events(k.ctx, annals.Filter{Type: r.kind, After: annals.Offset{Time: from}, KeysOnly: keysOnly}), r.rate)
+// walk calls entity with each entity or, with --since, event with each event since then, in the order of times: at most limit times, if that is not 0. all
+// reports whether there are no more.
+func (r *reading) walk(k *call, s annals.Store, limit int, entity func(annals.PersistenceID) error, event func(annals.Event) error) (all bool, err error) {
+	if r.since == "" {
+		return each(r.ids(k, s), limit, entity)
+	}
+	f := annals.Filter{Type: r.kind, After: annals.Offset{Time: r.from}, KeysOnly: r.keysOnly}
+	return each(limited(k.ctx, s.Query().Events(k.ctx, f), r.rate), limit, event)
+}
+
+// each calls do with items, at most limit of them if that is not 0. all reports whether there are no more.
+func each[T any](items iter.Seq2[T, error], limit int, do func(T) error) (all bool, err error) {
+	n := 0
+	for item, err := range items {
+		if err != nil || limit > 0 && n == limit {
+			return false, err
+		}
+		if err := do(item); err != nil {
+			return false, err
+		}
+		n++
+	}
+	return true, nil
 }
 
 // contents hands over the events of an entity, or its durable state when it has none, and reports whether all of it could be read.

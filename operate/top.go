@@ -142,20 +142,18 @@ func (o *options) topCommand() *cobra.Command {
 		case *by == byRate && r.since == "":
 			r.since = "1h"
 		}
-		from, err := r.begins(k.args)
+		s, err := r.open(k)
 		if err != nil {
 			return err
 		}
-		s, err := k.store()
-		if err != nil {
-			return err
-		}
-		n := ranking{call: k, view: &topView{By: *by, Top: []topEntity{}}, tally: tally{most: mostTallied, bytes: *by == byBytes, whole: r.since == ""}}
+		n := ranking{call: k, store: s, view: &topView{By: *by, Top: []topEntity{}}, tally: tally{most: mostTallied, bytes: *by == byBytes, whole: r.since == ""}}
 		if r.since != "" {
-			err = n.since(s, r, from)
-		} else {
-			err = n.walk(s, r)
+			n.view.Since, n.view.Seconds, r.keysOnly = at(r.from), time.Since(r.from).Seconds(), *by == byRate
 		}
+		n.view.Complete, err = r.walk(k, s, 0, n.entity, func(e annals.Event) error {
+			n.count(e.ID, 1, sizeOf(e.Payload, e.Metadata))
+			return nil
+		})
 		if err == nil || n.view.Entities > 0 {
 			n.end(*limit)
 		}
@@ -166,6 +164,7 @@ func (o *options) topCommand() *cobra.Command {
 // ranking is one run of top.
 type ranking struct {
 	*call
+	store  annals.Store
 	view   *topView
 	slices [annals.SliceCount]int
 	tally
@@ -180,40 +179,18 @@ func (n *ranking) count(id annals.PersistenceID, events int, bytes int64) {
 	n.progress("%s, %s", entities(n.view.Entities, n.tally.evicted && !n.tally.whole), count(n.view.Events, "event"))
 }
 
-// walk counts the events of each entity.
-func (n *ranking) walk(s annals.Store, r *reading) error {
-	for id, err := range r.ids(n.call, s) {
-		if err != nil {
-			return err
-		}
-		events, bytes := 0, int64(0)
-		readable, err := n.contents(s, id, func(e annals.Event) { events, bytes = events+1, bytes+sizeOf(e.Payload, e.Metadata) },
-			func(st annals.State) { bytes += sizeOf(st.Payload, st.Metadata) })
-		if err == nil || events > 0 { // or what was read of it
-			n.count(id, events, bytes)
-		}
-		if err != nil {
-			return err
-		}
-		if !readable {
-			n.view.Unreadable++
-		}
+// entity counts the events of an entity.
+func (n *ranking) entity(id annals.PersistenceID) error {
+	events, bytes := 0, int64(0)
+	readable, err := n.contents(n.store, id, func(e annals.Event) { events, bytes = events+1, bytes+sizeOf(e.Payload, e.Metadata) },
+		func(st annals.State) { bytes += sizeOf(st.Payload, st.Metadata) })
+	if err == nil || events > 0 { // or what was read of it
+		n.count(id, events, bytes)
 	}
-	n.view.Complete = true
-	return nil
-}
-
-// since counts the events since a time.
-func (n *ranking) since(s annals.Store, r *reading, from time.Time) error {
-	n.view.Since, n.view.Seconds = at(from), time.Since(from).Seconds()
-	for e, err := range r.events(n.call, s, from, n.view.By == byRate) {
-		if err != nil {
-			return err
-		}
-		n.count(e.ID, 1, sizeOf(e.Payload, e.Metadata))
+	if err == nil && !readable {
+		n.view.Unreadable++
 	}
-	n.view.Complete = true
-	return nil
+	return err
 }
 
 // end makes the view of what was counted.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -124,8 +123,7 @@ func (o *options) traceCommand() *cobra.Command {
 		case *limit < 1 || *limit > mostIDs:
 			return usage("--limit is 1 to %d", mostIDs)
 		}
-		from, err := r.begins(nil)
-		if err != nil {
+		if err := r.begin(nil); err != nil {
 			return err
 		}
 		s, shows, err := payloads.open(k)
@@ -134,10 +132,10 @@ func (o *options) traceCommand() *cobra.Command {
 		}
 		t := &tracing{answer: &k.answer, progress: k.progress, store: s, shower: shows, limit: *limit, view: &traceView{Trace: k.args[0], Tree: []*traceNode{}},
 			projections: slices.Concat(k.Projections, *projections)}
-		if !from.IsZero() {
-			t.view.Since = at(from)
+		if !r.from.IsZero() {
+			t.view.Since = at(r.from)
 		}
-		if err = t.run(r, from); err == nil || t.view.Events > 0 {
+		if err = t.run(r); err == nil || t.view.Events > 0 {
 			k.view = t.view
 			t.ends(r, err)
 		}
@@ -175,16 +173,16 @@ const (
 )
 
 // run searches events, then states, and asks which projections have handled what was found.
-func (t *tracing) run(r *reading, from time.Time) error {
-	if err := t.search(r, from); err != nil {
+func (t *tracing) run(r *reading) error {
+	if err := t.search(r); err != nil {
 		return err
 	}
 	return t.handled()
 }
 
-func (t *tracing) search(r *reading, from time.Time) error {
+func (t *tracing) search(r *reading) error {
 	t.nodes = map[string]*traceNode{}
-	f := annals.Filter{Type: r.kind, After: annals.Offset{Time: from}}
+	f := annals.Filter{Type: r.kind, After: annals.Offset{Time: r.from}}
 	for e, err := range limited(t.ctx, query.Events(t.ctx, t.store, f, query.Options{Current: true}), r.rate) {
 		if err != nil {
 			return err
