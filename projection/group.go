@@ -178,7 +178,7 @@ func (m *member) look(ctx context.Context) error {
 		}
 		lost = m.unsaved
 	}
-	if lease := m.patience.Lease(m.lease, lost, now); !joined || now.Sub(m.beatAt) >= lease/4 {
+	if lease := m.patience.Lease(m.lease, lost, m.now()); !joined || now.Sub(m.beatAt) >= lease/4 {
 		m.beat++
 		self = runner{Beat: m.beat, Lease: lease.Milliseconds()}
 	}
@@ -383,7 +383,8 @@ func (m *member) leave(ctx context.Context) {
 	if m.beatAt.IsZero() {
 		return // it has not joined
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.lease)
+	within := min(m.patience.Lease(m.lease, time.Time{}, m.now()), max(m.lease, leases.LookTime)) // the others would wait for that longer lease
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	err := recordOf(m.projection).Change(ctx, m.store, func(r *record) error {
 		*r = r.without(m.id)

@@ -1,6 +1,8 @@
 package projection
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,5 +41,37 @@ func TestGroupSlowWorks(t *testing.T) {
 			n.link.setFault(nil)
 			n.stop()
 		}
+	})
+}
+
+// A runner that was taken for dead, and so has a longer lease, leaves also where a write takes longer than the lease of the options. The others
+// need not wait then.
+func TestGroupSlowLeave(t *testing.T) {
+	t.Parallel()
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		w.batch = 10 * testLease
+		one := w.join(nil)
+		w.sleep(testLease)
+		two := w.join(nil)
+		w.shared(2, 2*w.batch)
+		w.sleep(time.Second) // its works have just begun
+		two.link.stop.Shut()
+		w.shared(1, 2*w.batch)
+		two.link.stop.Open()
+		w.sleep(testLease)
+		if !slices.ContainsFunc(slices.Collect(maps.Values(w.record().Runners)), func(r runner) bool { return r.lease() > testLease }) {
+			t.Errorf("no runner has a longer lease: %+v", w.record())
+		}
+		two.link.setFault(func(op string) (before, after error) {
+			if op == "put state" {
+				w.sleep(3 * testLease / 2)
+			}
+			return nil, nil
+		})
+		two.leave()
+		if n := len(w.record().Runners); n != 1 {
+			t.Errorf("after one of two runners has left there are %d", n)
+		}
+		one.leave()
 	})
 }
