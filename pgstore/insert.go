@@ -30,62 +30,50 @@ func allSingle(commits []*commit) bool {
 	return !slices.ContainsFunc(commits, func(m *commit) bool { return !m.single() })
 }
 
+// singleTypes are the types of the values of a single event.
+var singleTypes = []uint32{pgtype.Int4OID, pgtype.TextOID, pgtype.TextOID, pgtype.Int8OID, pgtype.TextOID, pgtype.Int4OID, pgtype.TextOID, pgtype.ByteaOID,
+	pgtype.TextOID, pgtype.TextOID, pgtype.Int4OID, pgtype.TextOID, pgtype.ByteaOID}
+
+// values adds the values of a single event, in the order of the parameters of appendFirst, appendNext and appendEach.
+func (m *commit) values(v wire.Values) {
+	e := &m.events[0]
+	v.Int32(int32(m.id.Slice()))
+	v.Text(m.id.Type())
+	v.Text(string(m.id))
+	v.Int64(int64(m.after))
+	v.Text(m.writer)
+	v.Int32(e.SerializerID)
+	v.Text(e.Manifest)
+	v.Bytes(e.Data)
+	v.Text(e.Adapter)
+	if tags := wire.TextArray(e.Tags); tags != nil {
+		v.Text(*tags)
+	} else {
+		v.Null()
+	}
+	if e.Metadata.SerializerID != 0 {
+		v.Int32(e.Metadata.SerializerID)
+		v.Text(e.Metadata.Manifest)
+		v.Bytes(e.Metadata.Data)
+	} else {
+		v.Null()
+		v.Null()
+		v.Null()
+	}
+}
+
 // insertEach is insert of single events over a connection for groups. It puts the parameters on the wire itself, as insertDirectly does.
 func (s *backend) insertEach(ctx context.Context, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
-	var p wire.Parameters
-	column := func(oid uint32, bytes int, add func(a *wire.Array, m *commit)) {
-		a := wire.NewArray(oid, len(commits), bytes)
-		for _, m := range commits {
-			add(a, m)
-		}
-		p.Array(a)
-	}
-	text := func(of func(m *commit) string) {
-		bytes := 0
-		for _, m := range commits {
-			bytes += len(of(m))
-		}
-		column(pgtype.TextOID, bytes, func(a *wire.Array, m *commit) { a.Text(of(m)) })
-	}
-	withMeta := func(oid uint32, add func(a *wire.Array, meta *annals.Payload)) {
-		column(oid, 0, func(a *wire.Array, m *commit) {
-			if meta := &m.events[0].Metadata; meta.SerializerID != 0 {
-				add(a, meta)
-			} else {
-				a.Null()
-			}
-		})
-	}
-	n, bytes := len(commits), 0
+	values := wire.NewArrays(len(commits), singleTypes...)
 	for _, m := range commits {
-		bytes += len(m.events[0].Data)
+		m.values(values)
 	}
-	column(pgtype.Int4OID, 4*n, func(a *wire.Array, m *commit) { a.Int32(int32(m.id.Slice())) })
-	text(func(m *commit) string { return m.id.Type() })
-	text(func(m *commit) string { return string(m.id) })
-	column(pgtype.Int8OID, 8*n, func(a *wire.Array, m *commit) { a.Int64(int64(m.after)) })
-	text(func(m *commit) string { return m.writer })
-	text(func(m *commit) string { return m.events[0].Adapter })
-	column(pgtype.Int4OID, 4*n, func(a *wire.Array, m *commit) { a.Int32(m.events[0].SerializerID) })
-	text(func(m *commit) string { return m.events[0].Manifest })
-	column(pgtype.ByteaOID, bytes, func(a *wire.Array, m *commit) { a.Bytes(m.events[0].Data) })
-	column(pgtype.TextOID, 0, func(a *wire.Array, m *commit) {
-		if tags := wire.TextArray(m.events[0].Tags); tags != nil {
-			a.Text(*tags)
-		} else {
-			a.Null()
-		}
-	})
-	withMeta(pgtype.Int4OID, func(a *wire.Array, meta *annals.Payload) { a.Int32(meta.SerializerID) })
-	withMeta(pgtype.TextOID, func(a *wire.Array, meta *annals.Payload) { a.Text(meta.Manifest) })
-	withMeta(pgtype.ByteaOID, func(a *wire.Array, meta *annals.Payload) { a.Bytes(meta.Data) })
-
 	name, sql := "annals_append_each", s.sql.appendEach
 	if raced {
 		name, sql = "annals_append_raced", s.sql.appendRaced
 	}
-	times := make(map[annals.PersistenceID]time.Time, n)
-	err := s.sendDirectly(ctx, name, sql, &p, func(row [][]byte) error {
+	times := make(map[annals.PersistenceID]time.Time, len(commits))
+	err := s.sendDirectly(ctx, name, sql, values.Parameters(), func(row [][]byte) error {
 		at, err := wire.Time(row[1])
 		times[annals.PersistenceID(row[0])] = at
 		return err
@@ -163,7 +151,7 @@ func (a *arrays) all() []any {
 // each are the parameters of appendEach.
 func (a *arrays) each() []any {
 	return []any{a.slice, a.entityType, a.id, a.after, a.writer,
-		a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta}
+		a.serID, a.manifest, a.payload, a.adapter, a.tags, a.metaID, a.metaManifest, a.meta}
 }
 
 func (a *arrays) add(nr int64, m *commit) {

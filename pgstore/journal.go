@@ -180,31 +180,8 @@ func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won
 // insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
 // conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
 func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
-	e := &m.events[0]
 	var p wire.Parameters
-	p.Int32(int32(m.id.Slice()))
-	p.Text(m.id.Type())
-	p.Text(string(m.id))
-	p.Int64(int64(m.after))
-	p.Text(m.writer)
-	p.Int32(e.SerializerID)
-	p.Text(e.Manifest)
-	p.Bytes(e.Data)
-	p.Text(e.Adapter)
-	if tags := wire.TextArray(e.Tags); tags != nil {
-		p.Text(*tags)
-	} else {
-		p.Null()
-	}
-	if e.Metadata.SerializerID != 0 {
-		p.Int32(e.Metadata.SerializerID)
-		p.Text(e.Metadata.Manifest)
-		p.Bytes(e.Metadata.Data)
-	} else {
-		p.Null()
-		p.Null()
-		p.Null()
-	}
+	m.values(&p)
 	name, sql := s.singleStatement(m)
 	err = s.sendDirectly(ctx, name, sql, &p, func(row [][]byte) (err error) {
 		at, err = wire.Time(row[0])

@@ -53,6 +53,7 @@ func (s *backend) filler(t *table, further ...string) func(text string) string {
 		}
 	}
 	if typ := t.columns[t.shape.payload].typ; t.json() {
+		pairs = append(pairs, "$8::bytea[]", "$8::bytea[]") // its elements are e.payload
 		for _, written := range []string{"$8::bytea", "e.payload::bytea"} {
 			pairs = append(pairs, written, "convert_from("+written+", 'UTF8')::"+typ)
 		}
@@ -99,8 +100,8 @@ const (
 			e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta,
 			greatest(transaction_timestamp() + (e.nr - 1) * interval '1 microsecond', nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
 		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[],
-				$6::text[], $7::int[], $8::text[], $9::bytea[], $10::text[], $11::int[], $12::text[], $13::bytea[]) WITH ORDINALITY
-			AS e (slice, entity_type, id, after, writer, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, nr)
+				$6::int[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::int[], $12::text[], $13::bytea[]) WITH ORDINALITY
+			AS e (slice, entity_type, id, after, writer, ser_id, manifest, payload, adapter, tags, meta_id, meta_manifest, meta, nr)
 			LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp, deleted FROM "event_journal" WHERE persistence_id = e.id AND seq_nr >= e.after
 				ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
 		WHERE coalesce(last.seq_nr, 0) = e.after AND last.deleted IS NOT TRUE`

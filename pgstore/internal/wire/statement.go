@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,62 +61,82 @@ func (p *Parameters) Int64(n int64) {
 	p.add(b)
 }
 
-// Array adds an array. Nothing is added to it afterwards.
-func (p *Parameters) Array(a *Array) { p.add(a.encoded()) }
+// Values takes the values of one row, in the order of a statement's parameters.
+type Values interface {
+	Null()
+	Bytes(b []byte)
+	Text(s string)
+	Int32(n int32)
+	Int64(n int64)
+}
 
-// Array is an array of one dimension, in the binary format.
-type Array struct {
-	data  []byte
-	n     uint32
-	nulls uint32 // 1 when there are some
-	oid   uint32
+// Arrays are the parameters of one statement for many rows, an array for each column. Its methods are as those of Parameters: they add the values
+// row by row.
+type Arrays struct {
+	arrays  [][]byte
+	rows, n int // n values were added
 }
 
 const arrayHeader = 20
 
-// NewArray is an array of elements of the type oid without elements. It has memory for n of them, with so many bytes together.
-func NewArray(oid uint32, n, bytes int) *Array {
-	return &Array{data: make([]byte, arrayHeader, arrayHeader+4*n+bytes), oid: oid}
-}
-
-// Null adds a NULL.
-func (a *Array) Null() { a.nulls = 1; a.add(-1) }
-
-func (a *Array) add(length int32) {
-	a.n++
-	a.data = binary.BigEndian.AppendUint32(a.data, uint32(length))
-}
-
-// Text adds a text.
-func (a *Array) Text(s string) {
-	a.add(int32(len(s)))
-	a.data = append(a.data, s...)
-}
-
-// Bytes adds a bytea. nil is empty, not NULL.
-func (a *Array) Bytes(b []byte) {
-	a.add(int32(len(b)))
-	a.data = append(a.data, b...)
-}
-
-// Int32 adds an integer.
-func (a *Array) Int32(n int32) {
-	a.add(4)
-	a.data = binary.BigEndian.AppendUint32(a.data, uint32(n))
-}
-
-// Int64 adds a bigint.
-func (a *Array) Int64(n int64) {
-	a.add(8)
-	a.data = binary.BigEndian.AppendUint64(a.data, uint64(n))
-}
-
-// encoded is the array with its header: dimensions, whether there are NULLs, the type, the number of elements, and the first index.
-func (a *Array) encoded() []byte {
-	for i, field := range [arrayHeader / 4]uint32{1, a.nulls, a.oid, a.n, 1} {
-		binary.BigEndian.PutUint32(a.data[4*i:], field)
+// NewArrays is for so many rows, neither more nor less, with values of the types oids. There are maxParameters of them at most.
+func NewArrays(rows int, oids ...uint32) *Arrays {
+	a := &Arrays{arrays: make([][]byte, len(oids)), rows: rows}
+	for i, oid := range oids {
+		a.arrays[i] = make([]byte, arrayHeader)
+		// dimensions, whether there are NULLs, the type, the number of elements, the first index
+		for field, value := range [arrayHeader / 4]uint32{1, 0, oid, uint32(rows), 1} {
+			binary.BigEndian.PutUint32(a.arrays[i][4*field:], value)
+		}
 	}
-	return a.data
+	return a
+}
+
+// Parameters are the arrays. Nothing is added to them afterwards.
+func (a *Arrays) Parameters() *Parameters {
+	p := &Parameters{}
+	for _, array := range a.arrays {
+		p.add(array)
+	}
+	return p
+}
+
+// add begins the next value, of so many bytes, and returns its array. -1 is NULL.
+func (a *Arrays) add(length int) *[]byte {
+	array := &a.arrays[a.n%len(a.arrays)]
+	if a.n < len(a.arrays) { // of the first row: the others may be like it
+		*array = slices.Grow(*array, a.rows*min(8+length, 1<<10))
+	}
+	a.n++
+	*array = binary.BigEndian.AppendUint32(*array, uint32(length))
+	return array
+}
+
+// Null is Values.
+func (a *Arrays) Null() { (*a.add(-1))[7] = 1 }
+
+// Bytes is Values. nil is empty, not NULL.
+func (a *Arrays) Bytes(b []byte) {
+	array := a.add(len(b))
+	*array = append(*array, b...)
+}
+
+// Text is Values.
+func (a *Arrays) Text(s string) {
+	array := a.add(len(s))
+	*array = append(*array, s...)
+}
+
+// Int32 is Values.
+func (a *Arrays) Int32(n int32) {
+	array := a.add(4)
+	*array = binary.BigEndian.AppendUint32(*array, uint32(n))
+}
+
+// Int64 is Values.
+func (a *Arrays) Int64(n int64) {
+	array := a.add(8)
+	*array = binary.BigEndian.AppendUint64(*array, uint64(n))
 }
 
 var binaryFormat = []int16{pgx.BinaryFormatCode}

@@ -72,28 +72,23 @@ func TestArrays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range []string{"{} {} {} {} {} 0", `{-1} {-4294967296} {é} {"\\x"} {NULL} 1`, `{-1,1} {-4294967296,4294967296} {é,""} {"\\x","\\x00ff"} {NULL,a} 2`} {
-		arrays := []*wire.Array{wire.NewArray(pgtype.Int4OID, n, 4*n), wire.NewArray(pgtype.Int8OID, n, 0), wire.NewArray(pgtype.TextOID, 0, 0),
-			wire.NewArray(pgtype.ByteaOID, n, 1000), wire.NewArray(pgtype.TextOID, n, 1)}
+	for n, want := range []string{"{} {} {} {} {} 0", `{-1} {-4294967296} {é} {"\\x"} {NULL} 1`, `{-1,1} {-4294967296,4294967296} {é,"{\"a,b\"}"} {"\\x","\\x00ff"} {NULL,""} 2`} {
+		a := wire.NewArrays(n, pgtype.Int4OID, pgtype.Int8OID, pgtype.TextOID, pgtype.ByteaOID, pgtype.TextOID)
 		if n > 0 {
-			arrays[0].Int32(-1)
-			arrays[1].Int64(-1 << 32)
-			arrays[2].Text("é")
-			arrays[3].Bytes(nil)
-			arrays[4].Null()
+			a.Int32(-1)
+			a.Int64(-1 << 32)
+			a.Text("é")
+			a.Bytes(nil)
+			a.Null()
 		}
 		if n > 1 {
-			arrays[0].Int32(1)
-			arrays[1].Int64(1 << 32)
-			arrays[2].Text("")
-			arrays[3].Bytes([]byte{0, 255})
-			arrays[4].Text("a")
+			a.Int32(1)
+			a.Int64(1 << 32)
+			a.Text(`{"a,b"}`)
+			a.Bytes([]byte{0, 255})
+			a.Text("")
 		}
-		var p wire.Parameters
-		for _, a := range arrays {
-			p.Array(a)
-		}
-		if err := wire.Send(t.Context(), conn.PgConn(), statement, &p, func(row [][]byte) error {
+		if err := wire.Send(t.Context(), conn.PgConn(), statement, a.Parameters(), func(row [][]byte) error {
 			if string(row[0]) != want {
 				t.Errorf("got %s, want %s", row[0], want)
 			}
