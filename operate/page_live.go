@@ -141,7 +141,7 @@ func (p *page) tailEvents(w http.ResponseWriter, r *http.Request) {
 			}
 			var b bytes.Buffer
 			for _, e := range batch.Items {
-				if err := templates().ExecuteTemplate(&b, "tail row", a.event(e)); err != nil {
+				if err := templates().ExecuteTemplate(&b, "tail row", a.viewOf(e, a.shower(false), false)); err != nil {
 					return err
 				}
 			}
@@ -150,15 +150,6 @@ func (p *page) tailEvents(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	})
-}
-
-// event is e as it is shown among others.
-func (a *answer) event(e annals.Event) eventView {
-	var decode func(annals.Payload) (any, error)
-	if known, _ := a.entity(e.ID); known != nil {
-		decode = known.event
-	}
-	return viewOf(e, a.shower(false), decode)
 }
 
 // streamOf is the query of the stream of what comes after last, the newest event. Where events can become visible late, the stream begins earlier;
@@ -189,7 +180,7 @@ func (a *answer) collect(events iter.Seq2[annals.Event, error], first bool) (c s
 		if c.all++; c.all > pageSize && first {
 			break
 		}
-		c.views, c.last = append(c.views, a.event(e)), e.Offset()
+		c.views, c.last = append(c.views, a.viewOf(e, a.shower(false), false)), e.Offset()
 		if len(c.views) == 2*pageSize {
 			c.views = append(c.views[:0], c.views[pageSize:]...)
 		}

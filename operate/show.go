@@ -124,7 +124,7 @@ func (w *showing) stored(v *entityView) error {
 			return err
 		}
 		if v.Revision, v.Deleted = s.Revision, s.Revision > 0 && !ok; ok {
-			v.State = &stateView{Number: s.Revision, Time: at(s.Time), Payload: w.show(s.Payload, w.decodes(false)), Tags: s.Tags, Metadata: w.metadata(s.Metadata)}
+			v.State = &stateView{Number: s.Revision, Time: at(s.Time), Payload: w.show(s.Payload, decodes(w.entity, true)), Tags: s.Tags, Metadata: w.metadata(s.Metadata)}
 		}
 	}
 	if w.caps.Snapshots {
@@ -166,22 +166,22 @@ func (w *showing) events(v *entityView) (err error) {
 }
 
 func (w *showing) event(e annals.Event) eventView {
-	v := viewOf(e, w.shower, w.decodes(true))
+	v := w.viewOf(e, w.shower, false)
 	if !w.hide {
 		v.correlation, v.causation = w.traceOf(e)
 	}
 	return v
 }
 
-// decodes is how the behavior decodes events or states; nil when it is not known.
-func (w *showing) decodes(events bool) func(annals.Payload) (any, error) {
+// decodes is how e decodes events or states; nil when e is not known.
+func decodes(e Entity, states bool) func(annals.Payload) (any, error) {
 	switch {
-	case w.entity == nil:
+	case e == nil:
 		return nil
-	case events:
-		return w.entity.event
+	case states:
+		return e.state
 	}
-	return w.entity.state
+	return e.event
 }
 
 // newest adds the state of an event-sourced entity.
@@ -194,7 +194,7 @@ func (w *showing) newest(v *entityView) {
 		w.say(codeOf(err), "", "the behavior cannot load its state: %s", plain(err))
 		return
 	}
-	v.State = &stateView{Number: n, Payload: w.show(p, w.decodes(false))}
+	v.State = &stateView{Number: n, Payload: w.show(p, decodes(w.entity, true))}
 }
 
 // ends says what to do next.
@@ -266,7 +266,7 @@ func (w *showing) then(v *momentView, m moment, diff bool) error {
 	if err != nil {
 		return err
 	}
-	v.Number, v.State = n, w.show(p, w.decodes(false))
+	v.Number, v.State = n, w.show(p, decodes(w.entity, true))
 	if !diff {
 		return nil
 	}
@@ -279,7 +279,7 @@ func (w *showing) then(v *momentView, m moment, diff bool) error {
 		return err
 	}
 	v.Diff = []difference{}
-	if then := w.show(q, w.decodes(false)); !w.hide {
+	if then := w.show(q, decodes(w.entity, true)); !w.hide {
 		v.Diff = append(v.Diff, differences(then.Value, v.State.Value)...)
 	}
 	return nil

@@ -62,8 +62,10 @@ func (v *eventView) Correlations() (all []string) {
 	return all
 }
 
-func viewOf(e annals.Event, w shower, decode func(annals.Payload) (any, error)) eventView {
-	v := eventView{ID: e.ID, Number: e.SeqNr, Time: at(e.Time), Payload: w.show(e.Payload, decode), Tags: e.Tags, Metadata: w.metadata(e.Metadata), Adapter: e.Adapter}
+// viewOf is an event, or a state given as one, as w shows it.
+func (a *answer) viewOf(e annals.Event, w shower, state bool) eventView {
+	known, _ := a.entity(e.ID)
+	v := eventView{ID: e.ID, Number: e.SeqNr, Time: at(e.Time), Payload: w.show(e.Payload, decodes(known, state)), Tags: e.Tags, Metadata: w.metadata(e.Metadata), Adapter: e.Adapter}
 	if e.WriteID != (annals.WriteID{}) {
 		v.Writer = e.WriteID.String()
 	}

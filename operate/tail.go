@@ -53,11 +53,7 @@ func (k *call) tail(s annals.Store, f annals.Filter, o query.Options, w shower) 
 		if err != nil {
 			return err
 		}
-		var decode func(annals.Payload) (any, error)
-		if known, _ := k.entity(e.ID); known != nil {
-			decode = known.event
-		}
-		if err := k.emit(viewOf(e, w, decode)); err != nil {
+		if err := k.emit(k.viewOf(e, w, false)); err != nil {
 			return err
 		}
 	}

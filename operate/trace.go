@@ -262,13 +262,7 @@ func (t *tracing) follows(e annals.Event) bool {
 
 // add adds e below parent, or as a root of the tree.
 func (t *tracing) add(e annals.Event, what string, step *process.StoredStep, parent *traceNode, causation string) error {
-	var decode func(annals.Payload) (any, error)
-	if known, _ := t.entity(e.ID); known != nil {
-		if decode = known.event; what == "state" {
-			decode = known.state
-		}
-	}
-	v := viewOf(e, t.shower, decode)
+	v := t.viewOf(e, t.shower, what == "state")
 	n := &traceNode{What: what, Event: &v, offset: e.Offset()}
 	if parent == nil && !t.hide {
 		n.Causation = causation
