@@ -3,6 +3,7 @@ package operate
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,7 @@ func (o *options) idsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v, err := k.ids(s, *kind, annals.PersistenceID(*after), *limit)
+		v, err := k.ids(s, *kind, "", annals.PersistenceID(*after), *limit)
 		if err != nil {
 			return err
 		}
@@ -61,12 +62,18 @@ func (o *options) idsCommand() *cobra.Command {
 	})
 }
 
-// ids reads at most limit ids after after.
-func (a *answer) ids(s annals.Store, kind string, after annals.PersistenceID, limit int) (idsView, error) {
+// ids reads at most limit ids after after that begin with begins. They stand together where the store orders ids by their bytes.
+func (a *answer) ids(s annals.Store, kind, begins string, after annals.PersistenceID, limit int) (idsView, error) {
 	v := idsView{IDs: []annals.PersistenceID{}}
+	if after == "" {
+		after = annals.PersistenceID(begins)
+	}
 	for id, err := range s.Query().IDs(a.ctx, kind, after) {
 		if err != nil {
 			return v, err
+		}
+		if !strings.HasPrefix(string(id), begins) {
+			break
 		}
 		if v.More = len(v.IDs) == limit; v.More {
 			break

@@ -46,13 +46,11 @@ func (p *page) act(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, a, usage("there is no such action"), 0)
 		return
 	}
-	if err := p.may(r, c.Action); err != nil {
-		p.log(r, c, err)
-		p.refuse(w, r, err)
-		return
+	err := p.may(r, c.Action)
+	if err == nil && !p.fromForm(r) {
+		err = errors.New("this was not sent by a form of the page in this browser: go back, load the page again, and repeat it")
 	}
-	if !p.fromForm(r) {
-		err := errors.New("this was not sent by a form of the page in this browser: go back, load the page again, and repeat it")
+	if err != nil {
 		p.log(r, c, err)
 		p.refuse(w, r, err)
 		return

@@ -38,13 +38,10 @@ func (p *page) entities(a *answer, r *http.Request) (*sheet, error) {
 	if err := p.exact(a, v); err != nil {
 		return nil, err
 	}
-	switch {
-	case !v.Lists:
+	if !v.Lists {
 		a.say("unsupported", "", "the store cannot list ids: search for a whole id")
-	default:
-		if err := p.list(a, v); err != nil {
-			return nil, err
-		}
+	} else if err := p.list(a, v); err != nil {
+		return nil, err
 	}
 	return &sheet{Title: "Entities", Data: v}, nil
 }
@@ -89,33 +86,26 @@ func (p *page) exists(ctx context.Context, id annals.PersistenceID) (bool, error
 
 // list lists ids: all of a type, or those that are searched for.
 func (p *page) list(a *answer, v *idsPage) (err error) {
-	switch {
-	case v.Search == "":
-		v.idsView, err = a.ids(p.store, v.Type, v.After, pageSize)
-		if v.More {
-			v.Last = v.IDs[len(v.IDs)-1]
-		}
-		return err
-	case v.All:
+	if v.All && v.Search != "" {
 		return p.look(a, v)
 	}
 	begins := func(t string) string {
-		if t != "" && !strings.HasPrefix(v.Search, t+"|") {
+		if v.Search != "" && t != "" && !strings.HasPrefix(v.Search, t+"|") {
 			return t + "|" + v.Search
 		}
 		return v.Search
 	}
-	if v.idsView, err = p.begin(a, v.Type, begins(v.Type), v.After, pageSize); err != nil {
+	if v.idsView, err = a.ids(p.store, v.Type, begins(v.Type), v.After, pageSize); err != nil {
 		return err
 	}
 	if v.More {
 		v.Last = v.IDs[len(v.IDs)-1]
 	}
 	for _, t := range v.Types {
-		if v.Type != "" || v.After != "" || strings.Contains(v.Search, "|") {
+		if v.Search == "" || v.Type != "" || v.After != "" || strings.Contains(v.Search, "|") {
 			break
 		}
-		found, err := p.begin(a, t.Type, begins(t.Type), "", pageSize/5)
+		found, err := a.ids(p.store, t.Type, begins(t.Type), "", pageSize/5)
 		if err != nil {
 			return err
 		}
@@ -124,26 +114,6 @@ func (p *page) list(a *answer, v *idsPage) (err error) {
 		}
 	}
 	return nil
-}
-
-// begin lists the ids after after that begin with begins. They stand together where the store orders ids by their bytes.
-func (p *page) begin(a *answer, t, begins string, after annals.PersistenceID, limit int) (v idsView, err error) {
-	if after == "" {
-		after = annals.PersistenceID(begins)
-	}
-	for id, err := range p.store.Query().IDs(a.ctx, t, after) {
-		if err != nil {
-			return v, err
-		}
-		if !strings.HasPrefix(string(id), begins) {
-			break
-		}
-		if v.More = len(v.IDs) == limit; v.More {
-			break
-		}
-		v.IDs = append(v.IDs, id)
-	}
-	return v, nil
 }
 
 // look looks at ids in the order of the store, for those that contain what is searched for.

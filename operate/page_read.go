@@ -122,7 +122,7 @@ func (p *page) types(ctx context.Context, counts bool) (all []typed) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	a := &answer{options: p.options, ctx: ctx}
-	first, err := a.ids(p.store, "", "", pageSize)
+	first, err := a.ids(p.store, "", "", "", pageSize)
 	for _, id := range first.IDs {
 		if t := id.Type(); t != "" && !slices.ContainsFunc(all, func(k typed) bool { return k.Type == t }) {
 			all = append(all, typed{Type: t, Count: -1})
@@ -130,7 +130,7 @@ func (p *page) types(ctx context.Context, counts bool) (all []typed) {
 	}
 	for i := 0; i < len(all) && err == nil; i++ {
 		var v idsView
-		if v, err = a.ids(p.store, all[i].Type, "", pageSize); err == nil {
+		if v, err = a.ids(p.store, all[i].Type, "", "", pageSize); err == nil {
 			all[i].Count, all[i].Least = len(v.IDs), v.More
 		}
 	}
