@@ -110,12 +110,6 @@ func (s *backend) pool(ctx context.Context) *pgxpool.Pool {
 	return s.reads
 }
 
-// program counts a transaction that runs code of the program, until the function that it returns is called.
-func (s *backend) program() (end func()) {
-	s.programs.Add(1)
-	return func() { s.programs.Add(-1) }
-}
-
 // groupPool is the pool for groups.
 func (s *backend) groupPool(ctx context.Context) *writePool {
 	if s.shared {

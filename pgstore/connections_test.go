@@ -351,3 +351,29 @@ func TestOneConnection(t *testing.T) {
 	for sessions("%") > 1 { // the second one is given back
 	}
 }
+
+// In a pool of one, writes have their own settings for a transaction. The session keeps those of the program, also after a write that failed.
+func TestOneSession(t *testing.T) {
+	t.Parallel()
+	url, _ := limited(t, 2)
+	s := openAt(t, with(t, url, "default_transaction_isolation=serializable", "synchronous_commit=off", "lock_timeout=1234"), pgstore.Options{})
+	const show = "SELECT concat_ws(' ', current_setting('transaction_isolation'), current_setting('synchronous_commit'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'))"
+	mine := errors.New("of the function")
+	for i, fails := range []error{nil, mine} {
+		appendOne(t, s, "T|1", annals.SeqNr(i))
+		_ = writeAll(t.Context(), s, "T|2", 0) // the second one is a conflict
+		if err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, _ annals.Store) error {
+			var got string
+			if err := tx.QueryRow(ctx, show).Scan(&got); err != nil || got != "read committed on 5s 5s 1234ms" {
+				t.Errorf("in a transaction: %s, %v", got, err)
+			}
+			return fails
+		}); !errors.Is(err, fails) {
+			t.Error(err)
+		}
+		var got string
+		if err := s.DB().QueryRow(t.Context(), show).Scan(&got); err != nil || got != "serializable off 0 0 1234ms" {
+			t.Errorf("after writes: %s, %v", got, err)
+		}
+	}
+}

@@ -90,7 +90,8 @@ func (s *backend) writeState(ctx context.Context, q querier, p *statePut) (outco
 	guarded := p.t.wide() && p.After == 0
 	if guarded || p.Event != nil || p.t.OnChange != nil {
 		if p.t.OnChange != nil {
-			defer s.program()()
+			s.programs.Add(1)
+			defer s.programs.Add(-1)
 		}
 		err = atomically(ctx, q, func(tx pgx.Tx) error {
 			if guarded {

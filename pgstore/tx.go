@@ -202,7 +202,8 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx
 	b := s.backend
 	ctx, cancel := context.WithTimeout(ctx, b.options.WriteTimeout)
 	defer cancel()
-	defer b.program()()
+	b.programs.Add(1)
+	defer b.programs.Add(-1)
 	t := &transaction{ctx: ctx}
 	err := atomically(ctx, b.write, func(tx pgx.Tx) error {
 		t.tx = callTx{tx, t}

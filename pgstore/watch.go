@@ -124,17 +124,16 @@ func (v *view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, err
 func (s *backend) listenForWrites(ctx context.Context) {
 	lost, refused, stopped := 0, 0, 0 // failures since it has listened, and how often it has stopped for want of connections
 	for ctx.Err() == nil {
-		var err error
 		if !s.pooled {
-			err = s.listen(ctx, func() { lost, refused = 0, 0 })
-		}
-		if !s.pooled && !errors.Is(err, errFull) && code(err) != tooManyConnections {
-			_ = backoff.Wait(ctx, lost+3)
-			lost++
-			continue
-		}
-		if refused++; refused == 1 && !s.pooled {
-			if stopped++; backoff.Seldom(stopped) {
+			if err := s.listen(ctx, func() { lost, refused = 0, 0 }); !errors.Is(err, errFull) && code(err) != tooManyConnections {
+				_ = backoff.Wait(ctx, lost+3)
+				lost++
+				continue
+			}
+			if refused++; refused == 1 {
+				stopped++
+			}
+			if refused == 1 && backoff.Seldom(stopped) {
 				slog.Default().WarnContext(ctx, "annals: the server has few connections left: the store looks for writes of other processes every second, until it can listen again",
 					slog.Int("times", stopped))
 			}
