@@ -84,12 +84,9 @@ func (s *backend) share(ctx context.Context, config *pgxpool.Config) error {
 	if s.spare, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 		return err
 	}
-	conn, err := s.reads.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return s.setUp(ctx, conn.Conn().PgConn(), 0)
+	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
+	defer cancel()
+	return s.reads.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return s.setUp(ctx, conn.Conn().PgConn(), 0) })
 }
 
 // pool is where reads and groups get a connection: the caller's pool, of one connection, unless a transaction of the program has that. Where the
