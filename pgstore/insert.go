@@ -35,45 +35,47 @@ var singleTypes = []uint32{pgtype.Int4OID, pgtype.TextOID, pgtype.TextOID, pgtyp
 	pgtype.TextOID, pgtype.TextOID, pgtype.Int4OID, pgtype.TextOID, pgtype.ByteaOID}
 
 // values adds the values of a single event, in the order of the parameters of appendFirst, appendNext and appendEach.
-func (m *commit) values(v wire.Values) {
+func (m *commit) values(p *wire.Parameters) {
 	e := &m.events[0]
-	v.Int32(int32(m.id.Slice()))
-	v.Text(m.id.Type())
-	v.Text(string(m.id))
-	v.Int64(int64(m.after))
-	v.Text(m.writer)
-	v.Int32(e.SerializerID)
-	v.Text(e.Manifest)
-	v.Bytes(e.Data)
-	v.Text(e.Adapter)
+	p.Int32(int32(m.id.Slice()))
+	p.Text(m.id.Type())
+	p.Text(string(m.id))
+	p.Int64(int64(m.after))
+	p.Text(m.writer)
+	p.Int32(e.SerializerID)
+	p.Text(e.Manifest)
+	p.Bytes(e.Data)
+	p.Text(e.Adapter)
 	if tags := wire.TextArray(e.Tags); tags != nil {
-		v.Text(*tags)
+		p.Text(*tags)
 	} else {
-		v.Null()
+		p.Null()
 	}
 	if e.Metadata.SerializerID != 0 {
-		v.Int32(e.Metadata.SerializerID)
-		v.Text(e.Metadata.Manifest)
-		v.Bytes(e.Metadata.Data)
+		p.Int32(e.Metadata.SerializerID)
+		p.Text(e.Metadata.Manifest)
+		p.Bytes(e.Metadata.Data)
 	} else {
-		v.Null()
-		v.Null()
-		v.Null()
+		p.Null()
+		p.Null()
+		p.Null()
 	}
 }
 
 // insertEach is insert of single events over a connection for groups. It puts the parameters on the wire itself, as insertDirectly does.
 func (s *backend) insertEach(ctx context.Context, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
-	values := wire.NewArrays(len(commits), singleTypes...)
+	var p wire.Parameters
+	arrays := wire.NewArrays(len(commits), singleTypes...)
 	for _, m := range commits {
-		m.values(values)
+		m.values(&p)
+		arrays.Add(&p)
 	}
 	name, sql := "annals_append_each", s.sql.appendEach
 	if raced {
 		name, sql = "annals_append_raced", s.sql.appendRaced
 	}
 	times := make(map[annals.PersistenceID]time.Time, len(commits))
-	err := s.sendDirectly(ctx, name, sql, values.Parameters(), func(row [][]byte) error {
+	err := s.sendDirectly(ctx, name, sql, arrays.Parameters(), func(row [][]byte) error {
 		at, err := wire.Time(row[1])
 		times[annals.PersistenceID(row[0])] = at
 		return err

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -44,8 +46,8 @@ func (p *Parameters) Bytes(b []byte) {
 	p.add(b)
 }
 
-// Text adds a text.
-func (p *Parameters) Text(s string) { p.add([]byte(s)) }
+// Text adds a text, whose memory is only read.
+func (p *Parameters) Text(s string) { p.Bytes(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
 // Int32 adds an integer.
 func (p *Parameters) Int32(n int32) {
@@ -61,27 +63,17 @@ func (p *Parameters) Int64(n int64) {
 	p.add(b)
 }
 
-// Values takes the values of one row, in the order of a statement's parameters.
-type Values interface {
-	Null()
-	Bytes(b []byte)
-	Text(s string)
-	Int32(n int32)
-	Int64(n int64)
-}
-
-// Arrays are the parameters of one statement for many rows, an array for each column. Its methods are as those of Parameters: they add the values
-// row by row.
+// Arrays are the parameters of one statement for many rows, an array for each column.
 type Arrays struct {
-	arrays  [][]byte
-	rows, n int // n values were added
+	arrays     [][]byte
+	rows, left int // so many rows, of which some are left to add
 }
 
 const arrayHeader = 20
 
 // NewArrays is for so many rows, neither more nor less, with values of the types oids. There are maxParameters of them at most.
 func NewArrays(rows int, oids ...uint32) *Arrays {
-	a := &Arrays{arrays: make([][]byte, len(oids)), rows: rows}
+	a := &Arrays{arrays: make([][]byte, len(oids)), rows: rows, left: rows}
 	for i, oid := range oids {
 		a.arrays[i] = make([]byte, arrayHeader)
 		// dimensions, whether there are NULLs, the type, the number of elements, the first index
@@ -92,6 +84,23 @@ func NewArrays(rows int, oids ...uint32) *Arrays {
 	return a
 }
 
+// Add adds a row with the values of p, and empties p.
+func (a *Arrays) Add(p *Parameters) {
+	for i, value := range p.values[:p.n] {
+		array := a.arrays[i]
+		if a.left == a.rows { // the others may be like the first one
+			array = slices.Grow(array, a.rows*min(8+len(value), 1<<10))
+		}
+		length := uint32(len(value))
+		if value == nil {
+			array[7], length = 1, math.MaxUint32
+		}
+		a.arrays[i] = append(binary.BigEndian.AppendUint32(array, length), value...)
+	}
+	p.n = 0
+	a.left--
+}
+
 // Parameters are the arrays. Nothing is added to them afterwards.
 func (a *Arrays) Parameters() *Parameters {
 	p := &Parameters{}
@@ -99,44 +108,6 @@ func (a *Arrays) Parameters() *Parameters {
 		p.add(array)
 	}
 	return p
-}
-
-// add begins the next value, of so many bytes, and returns its array. -1 is NULL.
-func (a *Arrays) add(length int) *[]byte {
-	array := &a.arrays[a.n%len(a.arrays)]
-	if a.n < len(a.arrays) { // of the first row: the others may be like it
-		*array = slices.Grow(*array, a.rows*min(8+length, 1<<10))
-	}
-	a.n++
-	*array = binary.BigEndian.AppendUint32(*array, uint32(length))
-	return array
-}
-
-// Null is Values.
-func (a *Arrays) Null() { (*a.add(-1))[7] = 1 }
-
-// Bytes is Values. nil is empty, not NULL.
-func (a *Arrays) Bytes(b []byte) {
-	array := a.add(len(b))
-	*array = append(*array, b...)
-}
-
-// Text is Values.
-func (a *Arrays) Text(s string) {
-	array := a.add(len(s))
-	*array = append(*array, s...)
-}
-
-// Int32 is Values.
-func (a *Arrays) Int32(n int32) {
-	array := a.add(4)
-	*array = binary.BigEndian.AppendUint32(*array, uint32(n))
-}
-
-// Int64 is Values.
-func (a *Arrays) Int64(n int64) {
-	array := a.add(8)
-	*array = binary.BigEndian.AppendUint64(*array, uint64(n))
 }
 
 var binaryFormat = []int16{pgx.BinaryFormatCode}

@@ -74,19 +74,22 @@ func TestArrays(t *testing.T) {
 	}
 	for n, want := range []string{"{} {} {} {} {} 0", `{-1} {-4294967296} {é} {"\\x"} {NULL} 1`, `{-1,1} {-4294967296,4294967296} {é,"{\"a,b\"}"} {"\\x","\\x00ff"} {NULL,""} 2`} {
 		a := wire.NewArrays(n, pgtype.Int4OID, pgtype.Int8OID, pgtype.TextOID, pgtype.ByteaOID, pgtype.TextOID)
+		var p wire.Parameters
 		if n > 0 {
-			a.Int32(-1)
-			a.Int64(-1 << 32)
-			a.Text("é")
-			a.Bytes(nil)
-			a.Null()
+			p.Int32(-1)
+			p.Int64(-1 << 32)
+			p.Text("é")
+			p.Bytes(nil)
+			p.Null()
+			a.Add(&p)
 		}
 		if n > 1 {
-			a.Int32(1)
-			a.Int64(1 << 32)
-			a.Text(`{"a,b"}`)
-			a.Bytes([]byte{0, 255})
-			a.Text("")
+			p.Int32(1)
+			p.Int64(1 << 32)
+			p.Text(`{"a,b"}`)
+			p.Bytes([]byte{0, 255})
+			p.Text("")
+			a.Add(&p)
 		}
 		if err := wire.Send(t.Context(), conn.PgConn(), statement, a.Parameters(), func(row [][]byte) error {
 			if string(row[0]) != want {
