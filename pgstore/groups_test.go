@@ -202,3 +202,16 @@ func TestGroupsKeepEverything(t *testing.T) {
 		}
 	}
 }
+
+// A group of single events is stored in columns of type JSONB, too.
+func TestGroupsOfJSON(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, postgres.Schema(t), pgstore.Options{CreateTables: true, JSONB: true})
+	e := []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Data: []byte(`{"a": 1}`)}}}
+	if _, err := pgstore.AppendGroup(t.Context(), s, annals.Commit{ID: "T|1", Events: e}, annals.Commit{ID: "T|2", Events: e}); err != nil {
+		t.Fatal(err)
+	}
+	if stored := all(t, s, "T|2"); len(stored) != 1 || string(stored[0].Data) != `{"a": 1}` {
+		t.Errorf("stored: %v", stored)
+	}
+}
