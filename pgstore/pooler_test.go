@@ -87,6 +87,7 @@ func TestSessionsThatAreShared(t *testing.T) {
 	name := strings.TrimPrefix(parsed(t, u).Path, "/")
 	run(t, u, "ALTER DATABASE "+name+" SET synchronous_commit = off; ALTER DATABASE "+name+" SET default_transaction_isolation = serializable")
 	through := p.URL(t, u)
+	useSessions(t, through, 2)
 	var wg sync.WaitGroup
 	const writers, each = 6, 4
 	for i := range 2 {
@@ -117,6 +118,21 @@ func TestSessionsThatAreShared(t *testing.T) {
 			current_setting('statement_timeout'), current_setting('lock_timeout'), (SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_listening_channels()))`, nil, &left)
 		if left != "off serializable 0 0 0 0" {
 			t.Errorf("the store has left a session with %s", left)
+		}
+	}
+}
+
+// useSessions uses n sessions at the same time. A pooler opens another one only for what waits for those that it has.
+func useSessions(t *testing.T, url string, n int) {
+	t.Helper()
+	for range n {
+		c, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
