@@ -90,7 +90,7 @@ func (s *backend) share(ctx context.Context, config *pgxpool.Config) error {
 }
 
 // pool is where reads and groups get a connection: the caller's pool, of one connection, unless a transaction of the program has that. Where the
-// server refuses another one, calls from within the transaction wait until it has room. All others wait a moment, in which a listener gives way, and
+// server refuses another one, calls from within the transaction wait until it accepts one. All others wait a moment, in which a listener gives way, and
 // then for the end of the transaction.
 func (s *backend) pool(ctx context.Context) *pgxpool.Pool {
 	within := s.shared && contexts.InTx(ctx, s.self)

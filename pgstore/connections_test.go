@@ -229,7 +229,7 @@ func sessionsOf(t *testing.T, url, super string) func(like string) int {
 }
 
 // Where the server refuses a connection for more than signals, the one that listens is closed. Watches are woken nevertheless, and the store
-// listens again when there is room.
+// listens again when enough are left.
 func TestListenerGivesWay(t *testing.T) {
 	t.Parallel()
 	const most = 20 // a twentieth of the server's connections, and some
@@ -253,7 +253,7 @@ func TestListenerGivesWay(t *testing.T) {
 	}
 	appendOne(t, s, "T|1", 0)
 	if _, err := pgx.Connect(t.Context(), bare); err == nil {
-		t.Fatal("the server has room: nothing is tested")
+		t.Fatal("the server has enough connections left: nothing is tested")
 	}
 	if err := s.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, _ annals.Store) error {
 		_, err := s.Journal().LastSeqNr(ctx, "T|1")

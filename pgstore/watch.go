@@ -187,7 +187,7 @@ func (s *backend) listen(ctx context.Context, begun func()) (err error) {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if !s.hasRoom(ctx, conn) {
+	if !s.enoughLeft(ctx, conn) {
 		return errFull
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
@@ -206,7 +206,7 @@ func (s *backend) listen(ctx context.Context, begun func()) (err error) {
 			continue
 		case ctx.Err() != nil || conn.IsClosed():
 			return err
-		case !s.hasRoom(ctx, conn):
+		case !s.enoughLeft(ctx, conn):
 			return errFull
 		}
 		written, asked = 0, time.Now()
@@ -223,9 +223,9 @@ const connectionsLeft = `WITH used AS MATERIALIZED (SELECT usesysid, datid FROM 
 		UNION ALL SELECT datconnlimit, (SELECT count(*) FROM used WHERE datid = d.oid) FROM pg_database d WHERE datname = current_database()) AS limits (most, n)
 	WHERE most >= 0`
 
-// hasRoom reports whether enough connections are left for what needs them more than signals do. It closes a connection whose server does not
+// enoughLeft reports whether enough connections are left for what needs them more than signals do. It closes a connection whose server does not
 // answer.
-func (s *backend) hasRoom(ctx context.Context, conn *pgx.Conn) bool {
+func (s *backend) enoughLeft(ctx context.Context, conn *pgx.Conn) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
 	var left int
