@@ -339,7 +339,8 @@ func TestOneConnection(t *testing.T) {
 			}
 			appendOne(t, s, "T|1", 3+n) // of another goroutine, say
 			all(t, s, "T|1")
-			return nil
+			_, err = s.Sizes(ctx)
+			return err
 		})
 		if err != nil {
 			t.Error(err)

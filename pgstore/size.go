@@ -22,7 +22,7 @@ func (s *Store) Sizes(ctx context.Context) (sizes []ability.Size, err error) {
 	err = driver.Read(ctx, s.Store, annals.Call{Op: "size tables"}, func(ctx context.Context) error {
 		return driver.Fetch(ctx, func(ctx context.Context) error {
 			driver.Count(ctx, annals.Result{Requests: 1})
-			rows, err := b.reads.Query(ctx, `
+			rows, err := b.pool(ctx).Query(ctx, `
 				SELECT to_regclass(name)::text, sum(greatest(pg_stat_get_live_tuples(oid), reltuples))::bigint, sum(pg_table_size(oid))::bigint, sum(pg_indexes_size(oid))::bigint,
 					CASE WHEN nr > 1 OR $2 AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off' OR bool_or(relpersistence = 'u')) THEN 0 ELSE 1 END
 				FROM unnest($1::text[]) WITH ORDINALITY n (name, nr) CROSS JOIN LATERAL (SELECT to_regclass(name) UNION SELECT relid FROM pg_partition_tree(to_regclass(name))) t (own)
