@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"iter"
-	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
@@ -31,10 +30,7 @@ const remembered = 1 << 16
 func (v view) Scan(ctx context.Context, entityType, after string) iter.Seq2[ability.Scanned, error] {
 	return func(yield func(ability.Scanned, error) bool) {
 		seed, yielded := maphash.MakeSeed(), plan.Recent[uint64, struct{}]{Most: remembered}
-		tables := v.s.offer.Tables
-		for _, own := range v.s.ownTables() {
-			tables = append(slices.Clip(tables), own.Table)
-		}
+		tables := v.s.dataTables()
 		first, start, err := placeIn(tables, after)
 		if err != nil {
 			yield(ability.Scanned{}, err)

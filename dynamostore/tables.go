@@ -32,12 +32,18 @@ func (s *Store) creations(o Options) (all []*dynamodb.CreateTableInput) {
 	return all
 }
 
-// allTables are all tables of a store with the options o.
-func (s *Store) allTables(o Options) []plan.Table {
+// dataTables are the tables of the layout, and then those of state types beside them.
+func (s *Store) dataTables() []plan.Table {
 	all := slices.Clone(s.offer.Tables)
 	for _, own := range s.ownTables() {
 		all = append(all, own.Table)
 	}
+	return all
+}
+
+// allTables are all tables of a store with the options o.
+func (s *Store) allTables(o Options) []plan.Table {
+	all := s.dataTables()
 	if name := o.Subscriptions.Table; name != "" {
 		all = append(all, subscription.Table(name))
 	}

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -39,11 +38,7 @@ func (s *Store) WriteUnits(ctx context.Context, write func(annals.Store) error) 
 // Sizes is ability.Sizer. It sends no request: the sizes are those of when the store was opened, and the service counts every six hours.
 func (s *Store) Sizes(ctx context.Context) (sizes []ability.Size, err error) {
 	err = driver.Read(ctx, s.Store, annals.Call{Op: "size tables"}, func(context.Context) error {
-		tables := slices.Clone(s.offer.Tables)
-		for _, t := range s.ownTables() {
-			tables = append(tables, t.Table)
-		}
-		for _, t := range tables {
+		for _, t := range s.dataTables() {
 			if d := s.engine.described[t.Name]; d != nil {
 				size := ability.Size{Table: t.Name, Items: aws.ToInt64(d.ItemCount), Bytes: aws.ToInt64(d.TableSizeBytes)}
 				for _, i := range d.GlobalSecondaryIndexes {

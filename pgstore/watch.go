@@ -131,11 +131,10 @@ func (s *backend) listenForWrites(ctx context.Context) {
 				continue
 			}
 			if refused++; refused == 1 {
-				stopped++
-			}
-			if refused == 1 && backoff.Seldom(stopped) {
-				slog.Default().WarnContext(ctx, "annals: the server has few connections left: the store looks for writes of other processes every second, until it can listen again",
-					slog.Int("times", stopped))
+				if stopped++; backoff.Seldom(stopped) {
+					slog.Default().WarnContext(ctx, "annals: the server has few connections left: the store looks for writes of other processes every second, until it can listen again",
+						slog.Int("times", stopped))
+				}
 			}
 		}
 		for range min(time.Duration(1)<<min(refused, 10), longest/pollEvery) {
