@@ -19,10 +19,10 @@ help: ## this list
 run: ## the demo: a chat service is killed while it writes, and loses no message
 	CGO_ENABLED=0 $(GO) run $(compiler) ./examples/groupchat demo
 
-# In a first run the compiler takes most of the time. It takes less with a larger heap, without cgo and debugging information, and when it
-# does not inline functions. The tests take as long without that, but SQLite and the standard library would be much slower.
+# In a first run the compiler and the linker take most of the time. They take less with a larger heap, without cgo, debugging information and symbols, and when the compiler does
+# not inline functions. The tests take as long without that, but SQLite and the standard library would be much slower.
 # Targets whose programs are compiled with the same flags share what the compiler has made.
-compiler = '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false
+compiler = '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false -ldflags=-s
 test browser versions lint race soak soakraced soakplain fuzz vulncheck: export GOGC = 400
 
 # Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
@@ -75,7 +75,7 @@ unraced := $(unraced)|$(settings)
 
 # The C code of SQLite, translated, is not watched for races: it locks with the mutexes of other packages, which are, and the tests take a fifth of
 # the time.
-raced = $(GO) test -vet=off -parallel 4 -race -gcflags=all=-dwarf=false -gcflags=modernc.org/sqlite/lib='-dwarf=false -race=false'
+raced = $(GO) test -vet=off -parallel 4 -race -gcflags=all=-dwarf=false -gcflags=modernc.org/sqlite/lib='-dwarf=false -race=false' -ldflags=-s
 
 race: servers ## the tests under the race detector, with less data; needs a C compiler
 	$(in_memory) $(raced) -short -skip '$(unraced)' -timeout 30m $(longest) ./...

@@ -9,7 +9,7 @@ import (
 type Snapshot struct {
 	ID    PersistenceID
 	SeqNr SeqNr     // of the last event in it
-	Time  time.Time // when it was taken, UTC; zero in Save = the store's clock
+	Time  time.Time // when it was taken, UTC, in the years 2 to 9999; zero in Save = the store's clock
 	Payload
 	Tags     []string // of that event, where followers may start from snapshots
 	Metadata Payload

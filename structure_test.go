@@ -55,7 +55,7 @@ var rules = []struct {
 	{pkg: "driver", may: "root ability internal/bound internal/contexts internal/panics internal/progress internal/valid internal/warning"},
 	{pkg: "memstore", may: "root ability driver internal/contexts internal/statetype internal/panics internal/position internal/storeurl internal/watchers internal/writes"},
 	{pkg: "sqltx", may: "root ability"},
-	{pkg: "sqlitestore/...", may: "root ability internal/findings sqltx driver internal/contexts internal/statetype internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl internal/watchers", libs: "modernc.org/sqlite"},
+	{pkg: "sqlitestore/...", may: "root ability internal/findings sqltx driver internal/contexts internal/statetype internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/storeurl internal/valid internal/watchers", libs: "modernc.org/sqlite"},
 	{pkg: "pgstore/...", may: "root ability internal/findings sqltx driver internal/contexts internal/statetype internal/bound internal/clock internal/sqltext internal/writes internal/backoff internal/panics internal/position internal/progress internal/storeurl internal/valid internal/watchers pgstore/internal/...", libs: "github.com/jackc/pgx/v5"},
 	{pkg: "dynamostore/...", may: "root ability internal/findings driver internal/contexts internal/statetype internal/writes internal/akkawire internal/backoff internal/clock internal/leases internal/lost internal/panics internal/position internal/random internal/storeurl internal/valid dynamostore/...", libs: "github.com/aws/aws-sdk-go-v2 github.com/aws/smithy-go"},
 

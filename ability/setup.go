@@ -3,7 +3,7 @@ package ability
 import "context"
 
 // Setup is what a store needs from its database: tables, settings and rights. It is there before the store can be opened, and when Open
-// refuses: Options.SetupURL of a store returns one for a URL. One goroutine at a time uses it.
+// refuses: NewSetup of a store returns one, and Options.SetupURL one for a URL. One goroutine at a time uses it.
 type Setup interface {
 	// Schema returns as text what creates all tables in an empty database, in the format of a tool: "sql" for the SQL stores,
 	// "cloudformation", "terraform" or "json" for DynamoDB. "" is the first of these. Another format is annals.ErrUnsupported. The database

@@ -8,5 +8,7 @@ import (
 
 // Watcher is an optional ability of a Store: a signal that something matching f may be new, so followers need not poll.
 type Watcher interface {
-	Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) // closed when ctx ends
+	// Watch returns a channel of signals, which is closed when ctx ends. A signal says in which slices something was written since the one before
+	// was received, and may have more slices; the zero SliceRange is all slices.
+	Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error)
 }

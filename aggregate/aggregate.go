@@ -80,13 +80,11 @@ func (o *Options) config() host.Config {
 
 // Repository runs one behavior: commands C, state S, replies R. It is safe for concurrent use.
 type Repository[C, S, R any] struct {
-	model   host.Observed[C, S, R]
-	o       Options
-	saves   saves
-	lines   lines
-	store   annals.Store
-	sourced bool
-	on      func(in annals.Store) (*Repository[C, S, R], error) // makes the same repository on another store
+	model host.Observed[C, S, R]
+	o     Options
+	saves saves
+	store annals.Store
+	lines lines
 }
 
 // New is a repository of event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the store
@@ -96,9 +94,7 @@ func New[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E, S, R]
 	if err != nil {
 		return nil, err
 	}
-	r := newRepository(store, model, o)
-	r.sourced, r.on = true, func(in annals.Store) (*Repository[C, S, R], error) { return New(in, b, o) }
-	return r, nil
+	return newRepository(store, model, o), nil
 }
 
 // NewState is New for durable-state entities. KeepSnapshots, DeleteEvents and Projections have no effect on them.
@@ -107,9 +103,7 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 	if err != nil {
 		return nil, err
 	}
-	r := newRepository(store, model, o)
-	r.on = func(in annals.Store) (*Repository[C, S, R], error) { return NewState(in, b, o) }
-	return r, nil
+	return newRepository(store, model, o), nil
 }
 
 func newRepository[C, S, R any](store annals.Store, model host.Observed[C, S, R], o Options) *Repository[C, S, R] {
@@ -191,7 +185,7 @@ func (r *Repository[C, S, R]) ask(ctx context.Context, id string, c C, at annals
 	if l := r.lines.join(pid, false); l != nil {
 		return r.queue(ctx, l, id, pid, c, nil)
 	}
-	result, overtaken, err := r.once(ctx, nil, id, pid, c, at, nil)
+	result, overtaken, err := r.once(ctx, nil, id, pid, c, at, r.send)
 	if !overtaken {
 		return result, err
 	}
@@ -203,30 +197,21 @@ func (r *Repository[C, S, R]) ask(ctx context.Context, id string, c C, at annals
 func (r *Repository[C, S, R]) alone(ctx context.Context, id string, pid annals.PersistenceID, c C, at annals.SeqNr) (behavior.Result[R], error) {
 	began := time.Now()
 	for try := 0; ; try++ {
-		result, overtaken, err := r.once(ctx, nil, id, pid, c, at, nil)
+		result, overtaken, err := r.once(ctx, nil, id, pid, c, at, r.send)
 		if !overtaken || time.Since(began) >= r.o.ConflictTimeout || try > 0 && backoff.Wait(ctx, try-1) != nil {
 			return result, err
 		}
 	}
 }
 
-// execution is what once tells of a command while it runs.
-type execution struct {
-	before  annals.SeqNr // the number of the entity before the command
-	written bool         // what the command decided was written
-}
-
-// once runs c once. It reports whether another owner wrote between the load and the write. When l is not nil, c is at its front. x may be nil.
-func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr, x *execution) (result behavior.Result[R], overtaken bool, err error) {
+// once runs c once. send writes what c decides. once reports whether another owner wrote between the load and the write. When l is not nil, c is at its front.
+func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid annals.PersistenceID, c C, at annals.SeqNr,
+	send func(ctx context.Context, w *host.Write) (annals.Receipt, error)) (result behavior.Result[R], overtaken bool, err error) {
 	began, e := time.Now(), r.model.New(id, pid)
 	if err := r.model.Load(ctx, pid, e); err != nil {
 		return result, false, err
 	}
 	l.loaded(began, e.SeqNr())
-	if x == nil {
-		x = &execution{}
-	}
-	x.before = e.SeqNr()
 	d := e.Decide(ctx, c, at)
 	if d.Err != nil {
 		return result, false, d.Err
@@ -237,14 +222,13 @@ func (r *Repository[C, S, R]) once(ctx context.Context, l *line, id string, pid 
 	}
 	if !w.Empty {
 		last := l.sent()
-		receipt, err := r.send(ctx, &w)
+		receipt, err := send(ctx, &w)
 		if overtaken = errors.Is(err, annals.ErrConflict); overtaken {
 			l.overtaken()
 		}
 		if err != nil {
 			return result, overtaken, err
 		}
-		x.written = true
 		l.stored(e.SeqNr(), last)
 		if d.Finish != nil {
 			if d.Reply, err = d.Finish(ctx, &w, receipt); err != nil {

@@ -204,7 +204,7 @@ func TestDeletedState(t *testing.T) {
 	}
 }
 
-// Guards host.Send: a lost answer is found out with the identical write; when it cannot be, the error says so, in time.
+// A lost answer is found out with the identical write; when it cannot be, the error says so, in time.
 func TestLostAnswers(t *testing.T) {
 	eachKind(t, func(t *testing.T, open opener) {
 		synctest.Test(t, func(t *testing.T) {

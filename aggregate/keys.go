@@ -55,10 +55,11 @@ func (r *Repository[C, S, R]) doOnce(ctx context.Context, key, id string, c C) (
 		return result, err
 	}
 	k := keyed[C]{key: key, id: id, pid: pid, c: c}
-	if _, err := ability.Of[ability.Atomic](r.store); errors.Is(err, contexts.ErrWithin) && contexts.InTx(ctx, nil) {
-		return r.keyed(ctx, &k)
+	_, err = ability.Of[ability.Atomic](r.store)
+	if k.within = errors.Is(err, contexts.ErrWithin) && contexts.InTx(ctx, nil); !k.within && err != nil {
+		return result, err
 	}
-	return r.keyedAlone(ctx, &k)
+	return r.keyed(ctx, &k)
 }
 
 // keyed is a command with a key.
@@ -66,106 +67,104 @@ type keyed[C any] struct {
 	key, id string
 	pid     annals.PersistenceID
 	c       C
-
-	done    *keys.Executed // the command was executed before
-	refused error          // why it is not executed, whatever others do meanwhile
-
-	execution
+	within  bool // the transaction that the caller is in
 }
 
-// errExecuted undoes a transaction that has nothing to do.
-var errExecuted = errors.New("the command was executed before")
-
-// keyedAlone executes k in transactions of its own until one of them is stored or refused. From the first conflict on, the commands of this
-// Repository to the entity wait for each other.
-func (r *Repository[C, S, R]) keyedAlone(ctx context.Context, k *keyed[C]) (result behavior.Result[R], err error) {
+// keyed executes k until it is stored or refused; within a transaction once. From the first conflict on, the commands of this Repository to the
+// entity wait for each other.
+func (r *Repository[C, S, R]) keyed(ctx context.Context, k *keyed[C]) (result behavior.Result[R], err error) {
 	began, front := time.Now(), false
 	for try := 0; ; try++ {
-		k.done, k.refused = nil, nil
-		err = ability.Atomically(ctx, r.store, func(ctx context.Context, in annals.Store) (err error) {
-			inner, err := r.on(in)
-			if err == nil {
-				result, err = inner.execute(ctx, k)
-			}
-			return err
-		})
-		within := r.o.WriteTimeout
-		switch {
-		case err == nil:
-			return result, nil
-		case k.done != nil:
-			return r.repeat(ctx, k)
-		case k.refused != nil:
-			return behavior.Result[R]{}, k.refused
-		case errors.Is(err, annals.ErrConflict):
+		result, sent, err := r.execute(ctx, k)
+		conflict, within := errors.Is(err, annals.ErrConflict), r.o.WriteTimeout
+		if conflict {
 			within = r.o.ConflictTimeout
-		case !errors.Is(err, annals.ErrUnknown) && !annals.SafeToRetry(err):
-			return behavior.Result[R]{}, err
 		}
-		if time.Since(began) >= within {
-			return behavior.Result[R]{}, err
+		if err == nil || !sent || k.within || !conflict && !annals.SafeToRetry(err) || time.Since(began) >= within {
+			return result, err
 		}
-		if errors.Is(err, annals.ErrConflict) && !front {
+		if conflict && !front {
 			l := r.lines.join(k.pid, true)
 			defer r.lines.leave(k.pid, l)
 			patience, cancel := context.WithTimeout(ctx, r.o.ConflictTimeout)
 			defer cancel()
 			if front = l.toFront(patience); !front {
-				return behavior.Result[R]{}, err
+				return result, err
 			}
 			defer func() { <-l.front }()
 		}
 		if backoff.Wait(ctx, try) != nil {
-			return behavior.Result[R]{}, err
+			return result, err
 		}
 	}
 }
 
-// keyed executes k in the transaction that the caller is in.
-func (r *Repository[C, S, R]) keyed(ctx context.Context, k *keyed[C]) (behavior.Result[R], error) {
-	result, err := r.execute(ctx, k)
-	switch {
-	case k.done != nil:
-		return r.repeat(ctx, k)
-	case err != nil && k.written:
-		contexts.FailTx(ctx, err) // what k decided must not be stored without its key, and the caller's function may return nil
-	}
-	return result, err
-}
-
-// execute executes k on the store of a transaction, and stores its key. k.done or k.refused is set when it is not executed.
-func (r *Repository[C, S, R]) execute(ctx context.Context, k *keyed[C]) (result behavior.Result[R], err error) {
+// execute executes k, and stores its key with what k decides. It reports whether it came so far.
+func (r *Repository[C, S, R]) execute(ctx context.Context, k *keyed[C]) (result behavior.Result[R], sent bool, err error) {
 	list, revision, err := keys.Of(k.pid).Load(ctx, r.store)
 	if err != nil {
-		return result, err
+		return result, annals.SafeToRetry(err), err
 	}
 	if done, found := list.Find(k.key); found {
-		k.done = &done
-		return result, errExecuted
+		return r.repeat(ctx, k, done)
 	}
 	now := time.Now()
 	if list = list.Since(now, r.o.KeyAge); len(list) >= r.o.KeepKeys {
-		k.refused = &annals.Error{Op: host.OpAsk, ID: k.pid, Kind: annals.ErrOverloaded,
+		return result, false, &annals.Error{Op: host.OpAsk, ID: k.pid, Kind: annals.ErrOverloaded,
 			Err: fmt.Errorf("%d commands with keys within Options.KeyAge of %v; Options.KeepKeys allows no more", len(list), r.o.KeyAge)}
-		return result, k.refused
 	}
-	result, overtaken, err := r.once(ctx, nil, k.id, k.pid, k.c, host.AnyNumber, &k.execution)
-	if err != nil {
-		if !overtaken && !errors.Is(err, annals.ErrUnknown) {
-			k.refused = err
+	save := func(ctx context.Context, s annals.Store, x keys.Executed) error {
+		return keys.Of(k.pid).Save(ctx, s, revision, list.With(k.key, x, now))
+	}
+	result, _, err = r.once(ctx, nil, k.id, k.pid, k.c, host.AnyNumber, func(ctx context.Context, w *host.Write) (receipt annals.Receipt, err error) {
+		sent = true
+		ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
+		defer cancel()
+		both := func(ctx context.Context, in annals.Store) (err error) {
+			m := r.model
+			if !k.within {
+				m = m.On(in)
+			}
+			if receipt, err = m.Write(ctx, w); err != nil {
+				return err
+			}
+			events := len(w.Commit.Events)
+			if err = save(ctx, in, keys.Executed{SeqNr: w.After() + annals.SeqNr(max(1, events)), Events: events}); err != nil && k.within {
+				contexts.FailTx(ctx, err) // what k decided must not be stored without its key, and the caller's function may return nil
+			}
+			return err
 		}
-		return result, err
+		if k.within {
+			err = both(ctx, r.store)
+		} else {
+			err = ability.Atomically(ctx, r.store, both)
+		}
+		return receipt, err
+	})
+	switch {
+	case sent:
+	case err == nil:
+		ctx, cancel := context.WithTimeout(ctx, r.o.WriteTimeout)
+		defer cancel()
+		sent, err = true, save(ctx, r.store, keys.Executed{SeqNr: result.SeqNr})
+	default: // k may have been executed after the keys were read, and be rejected because of its own effect
+		list, _, unread := keys.Of(k.pid).Load(ctx, r.store)
+		if unread != nil {
+			return result, annals.SafeToRetry(unread), unread
+		}
+		if done, found := list.Find(k.key); found {
+			return r.repeat(ctx, k, done)
+		}
 	}
-	executed := keys.Executed{SeqNr: result.SeqNr}
-	if r.sourced {
-		executed.Events = int(result.SeqNr - k.before)
+	if err != nil {
+		return behavior.Result[R]{}, sent, err
 	}
-	return result, keys.Of(k.pid).Save(ctx, r.store, revision, list.With(k.key, executed, now))
+	return result, sent, nil
 }
 
 // repeat is the result of k, which was executed before.
-func (r *Repository[C, S, R]) repeat(ctx context.Context, k *keyed[C]) (result behavior.Result[R], err error) {
-	result.SeqNr = k.done.SeqNr
-	result.Reply, err = r.model.Reply(ctx, k.id, k.pid, k.c, k.done.SeqNr, k.done.Events)
-	return result, err
+func (r *Repository[C, S, R]) repeat(ctx context.Context, k *keyed[C], done keys.Executed) (result behavior.Result[R], sent bool, err error) {
+	result.SeqNr = done.SeqNr
+	result.Reply, err = r.model.Reply(ctx, k.id, k.pid, k.c, done.SeqNr, done.Events)
+	return result, false, err
 }

@@ -250,6 +250,97 @@ func TestAskOnceAgain(t *testing.T) {
 	}
 }
 
+// The command is executed by another process between the reads of its keys and of the entity. Then it would be rejected because of its own effect.
+func TestAskOnceMeanwhile(t *testing.T) {
+	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
+		mem, meanwhile := memstore.New(), false
+		s := faulty.NewTx(mem, func(_ context.Context, c *faulty.Call, run func() error) error {
+			err := run()
+			if strings.HasPrefix(string(c.ID), "annals.keys|") && !meanwhile {
+				meanwhile = true
+				wantOnce(t, open(mem, aggregate.Options{}), "k", -5, 0, 2)
+			}
+			return err
+		})
+		if _, err := open(mem, aggregate.Options{}).Ask(t.Context(), "a", 5); err != nil {
+			t.Fatal(err)
+		}
+		wantOnce(t, open(s, aggregate.Options{}), "k", -5, 0, 2)
+	})
+}
+
+// A command that was stored, and whose reply cannot be made, is not executed again.
+func TestReplyPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, b, began := memstore.New(), account, time.Now()
+		b.Evolve, b.EvolveStored = nil, func(int, int, behavior.Info) int { panic("sprung") }
+		r, err := aggregate.New(s, b, aggregate.Options{Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := r.AskOnce(t.Context(), "k", "a", 5); err == nil || annals.SafeToRetry(err) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if last, err := s.Journal().LastSeqNr(t.Context(), "Account|a"); last != 1 || err != nil || time.Since(began) > time.Second {
+			t.Errorf("%d events, %v, after %v", last, err, time.Since(began))
+		}
+	})
+}
+
+// A store that does not answer holds up a command for as long as WriteTimeout allows, also one that decides nothing.
+func TestAskOnceHangs(t *testing.T) {
+	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
+		synctest.Test(t, func(t *testing.T) {
+			s := faulty.NewTx(memstore.New(), func(ctx context.Context, c *faulty.Call, run func() error) error {
+				if c.Writes && strings.HasPrefix(string(c.ID), "annals.keys|") {
+					<-ctx.Done()
+					return faulty.Failed(c)
+				}
+				return run()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			for _, amount := range []int{0, 5} {
+				began := time.Now()
+				if _, err := open(s, aggregate.Options{WriteTimeout: time.Second}).AskOnce(ctx, "k", "a", amount); !errors.Is(err, annals.ErrUnavailable) || time.Since(began) > time.Second {
+					t.Errorf("%d: %v after %v", amount, err, time.Since(began))
+				}
+			}
+		})
+	})
+}
+
+// A write that fails in a transaction is not sent again in it, because it holds up others: the transaction is executed again.
+func TestAskOnceFailsInside(t *testing.T) {
+	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
+		synctest.Test(t, func(t *testing.T) {
+			transactions := 0
+			s := faulty.NewTx(memstore.New(), func(_ context.Context, c *faulty.Call, run func() error) error {
+				switch {
+				case c.Op == "transaction":
+					transactions++
+					began := time.Now()
+					defer func() {
+						if held := time.Since(began); held > 0 {
+							t.Errorf("transaction %d took %v", transactions, held)
+						}
+					}()
+				case c.InTx && c.Writes && transactions == 1: // the database has undone it
+					return faulty.Failed(c)
+				}
+				return run()
+			})
+			wantOnce(t, open(s, aggregate.Options{}), "k", 5, 5, 1)
+			if transactions != 2 {
+				t.Errorf("%d transactions", transactions)
+			}
+		})
+	})
+}
+
 // A store without transactions, or without states, is refused, and nothing is written.
 func TestAskOnceIsRefused(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (r *Repository[C, S, R]) queue(ctx context.Context, l *line, id string, pid
 		if backoff.Sleep(patience, time.Until(l.resume)) != nil {
 			return result, gaveUp(ctx, pid, conflict)
 		}
-		result, overtaken, err := r.once(ctx, l, id, pid, c, host.AnyNumber, nil)
+		result, overtaken, err := r.once(ctx, l, id, pid, c, host.AnyNumber, r.send)
 		if !overtaken {
 			return result, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // recorder is an Observer that records its calls.
@@ -33,6 +34,31 @@ func (r *recorder) End(ctx context.Context, c annals.Call, res annals.Result) {
 	}
 	*to = append(*to, fmt.Sprintf("%s %s %s for %v: %d %d events, %d bytes, %d retries, %t", c.Store, c.Op, c.ID, ctx.Value(callerKey{}),
 		c.Events, res.Events, res.Bytes, res.Retries, res.Err != nil))
+}
+
+// single is an Observer of calls for one caller.
+type single struct{ t *testing.T }
+
+func (s single) Start(ctx context.Context, c annals.Call) context.Context {
+	if all := annals.Callers(ctx); all != nil || ctx.Value(callerKey{}) != "ann" {
+		s.t.Errorf("%s: %d callers, value %v", c.Op, len(all), ctx.Value(callerKey{}))
+	}
+	return ctx
+}
+
+func (s single) End(context.Context, annals.Call, annals.Result) {}
+
+// A command that is sent with the context of a call for several callers is that of one caller.
+func TestOneCallerWithinACallForSeveral(t *testing.T) {
+	t.Parallel()
+	accounts, err := aggregate.New(newFlaky(), account, aggregate.Options{Observer: single{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithValue(t.Context(), callerKey{}, "ann")
+	if _, err := accounts.Ask(contexts.WithCallers(ctx, []context.Context{ctx, ctx}), "a", 5); err != nil {
+		t.Error(err)
+	}
 }
 
 // The Observer is told once of each operation, with its counts and the caller's values.

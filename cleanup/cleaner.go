@@ -16,7 +16,7 @@ import (
 
 // Options are the options of a Cleaner. The zero Options are valid.
 type Options struct {
-	Concurrency int  // number of entities that are processed at the same time; 0: 4
+	Concurrency int  // number of entities that are processed at the same time, at most 10,000; 0: 4
 	PerSecond   int  // largest number of entities that are begun in a second; 0: no limit
 	DryRun      bool // count what would be done, and write nothing
 	MaxFailures int  // number of failed entities that ends a run; 0: 100
@@ -67,6 +67,9 @@ func New(store annals.Store, o Options) (*Cleaner, error) {
 	}
 	if store == nil {
 		faults = append(faults, errors.New("the store is nil"))
+	}
+	if o.Concurrency > 10_000 {
+		faults = append(faults, fmt.Errorf("Concurrency is %d", o.Concurrency))
 	}
 	if o.AtOnce && o.Age != 0 {
 		faults = append(faults, errors.New("AtOnce has no Age"))
@@ -141,7 +144,8 @@ func (c *Cleaner) DeleteEntities(ctx context.Context, ids iter.Seq2[annals.Persi
 }
 
 // ForgetEntities deletes entities, and forgets those whose last delete is older than Options.Age. So two runs are needed: an entity that the
-// first run deletes is Waiting. The second run, Options.Age later, forgets it, and deletes snapshots that arrived after the first run.
+// first run deletes is Waiting. The second run, Options.Age later, forgets it. Where it finds a snapshot that arrived after the first run, it
+// deletes that, and the entity is Waiting again.
 // The package comment explains the consequences.
 func (c *Cleaner) ForgetEntities(ctx context.Context, ids iter.Seq2[annals.PersistenceID, error]) (Report, error) {
 	if c.keeps != nil {

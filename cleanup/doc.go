@@ -12,9 +12,11 @@
 // # Deleted entities and their owners
 //
 // A runtime may have an entity in memory that another process deletes. So DeleteEntities and ForgetEntities take the number after the last
-// one, on stores that are an ability.Skipper: the runtime's next write, or the look at the store before its next answer, then finds
-// another number, and the entity is loaded again. It is empty. On other stores the entity must not be in memory during the run (entity.Runtime.Evict
-// of each process). A snapshot that a runtime began to save before the delete can arrive after it, and is deleted by the next run.
+// one, on stores that are an ability.Skipper, and one more when snapshots are deleted: the runtime's next write, or the look at the store before
+// its next answer, then finds another number, and the entity is loaded again. It is empty. A runtime that loads the entity during the run may
+// see the last snapshot without the events after it, until the snapshot is deleted, too. On other stores the entity must not be in memory during the
+// run (entity.Runtime.Evict of each process). A snapshot that a runtime began to save before the delete can arrive after it, and is deleted by the
+// next run.
 //
 // # What forgetting means
 //

@@ -2,6 +2,7 @@ package cleanup_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/memstore"
 )
 
 // The keys of the commands to an entity stay while its numbers do, and are forgotten with it.
@@ -86,4 +89,57 @@ func TestForgetLongID(t *testing.T) {
 			t.Errorf("%+v, %v", report, err)
 		}
 	})
+}
+
+// A run that fails before the keys are forgotten is continued with the ids that the store lists, and leaves no keys.
+func TestForgetKeysAfterFailure(t *testing.T) {
+	t.Parallel()
+	memory, id := memstore.New(), annals.PersistenceID("Keyed|a")
+	put(t, memory, "annals.keys|Keyed|a", 0)
+	write(t, memory, id, 1)
+	failed := false
+	s := faulty.Able{Store: &faulty.Store{Store: memory, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		if c.Op == "delete state" && !failed {
+			failed = true
+			return faulty.Failed(c)
+		}
+		return run()
+	}}}
+	c := cleaner(t, s, cleanup.Options{AtOnce: true})
+	for _, want := range []cleanup.Report{{Entities: 1, Failed: 1, Events: 1, Last: id}, {Entities: 1, Forgotten: 1, Last: id}} {
+		if got, err := c.ForgetEntities(t.Context(), s.Query().IDs(t.Context(), "Keyed", "")); got != want || (err != nil) != (want.Failed > 0) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	if state, _, err := s.States().Get(t.Context(), "annals.keys|Keyed|a"); state.Revision != 0 || err != nil {
+		t.Errorf("the keys have revision %d: %v", state.Revision, err)
+	}
+}
+
+// The key of a command that begins the entity again during the run stays.
+func TestForgetKeysOfNewCommand(t *testing.T) {
+	t.Parallel()
+	memory, id := memstore.New(), annals.PersistenceID("Keyed|a")
+	put(t, memory, "annals.keys|Keyed|a", 0)
+	write(t, memory, id, 1)
+	if _, err := cleaner(t, memory, cleanup.Options{}).DeleteEntities(t.Context(), cleanup.IDs(id)); err != nil {
+		t.Fatal(err)
+	}
+	begun := false
+	s := faulty.Able{Store: &faulty.Store{Store: memory, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+		if c.Op == "get state" && c.ID == "annals.keys|Keyed|a" && !begun {
+			begun = true
+			if _, err := memory.Journal().Append(ctx, annals.Commit{ID: id, After: 2, Events: []annals.NewEvent{{Payload: text}}}); err != nil {
+				t.Error(err)
+			}
+			put(t, memory, c.ID, 1)
+		}
+		return run()
+	}}}
+	if _, err := cleaner(t, s, cleanup.Options{AtOnce: true}).ForgetDeleted(t.Context(), cleanup.IDs(id)); err != nil {
+		t.Error(err)
+	}
+	if state, there, err := memory.States().Get(t.Context(), "annals.keys|Keyed|a"); state.Revision != 2 || !there || err != nil {
+		t.Errorf("the keys have revision %d, and are there: %t, %v", state.Revision, there, err)
+	}
 }

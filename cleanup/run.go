@@ -55,7 +55,8 @@ func (c *Cleaner) run(ctx context.Context, op string, needs []claims.Feature, id
 	for result := range results {
 		done := <-result
 		if done.Err != nil && ctx.Err() != nil {
-			break // cancelled: the entity is not done
+			failure.Err = ctx.Err() // the entity is not done
+			break
 		}
 		report.add(done)
 		if done.Err != nil {

@@ -14,7 +14,10 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/cleanup"
+	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -192,30 +195,35 @@ func TestMaxFailures(t *testing.T) {
 // When the context ends, all entities up to Last have been processed, and no goroutine is left.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := watched{memstore.New(), func(ctx context.Context, id annals.PersistenceID) error {
-			if id != "T|005" && id != "T|006" {
-				return nil
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}}
-		ids := many(50)
-		for _, id := range ids {
-			write(t, s.Store, id, 1)
+	for _, n := range []int{50, 8} { // 8 are all begun when the context ends
+		synctest.Test(t, func(t *testing.T) { cancelled(t, n) })
+	}
+}
+
+func cancelled(t *testing.T, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := watched{memstore.New(), func(ctx context.Context, id annals.PersistenceID) error {
+		if id != "T|005" && id != "T|006" {
+			return nil
 		}
-		time.AfterFunc(time.Minute, cancel)
-		c := cleaner(t, s, cleanup.Options{})
-		got, err := c.DeleteEvents(ctx, cleanup.IDs(ids...), annals.MaxSeqNr)
-		e := (*cleanup.Error)(nil)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, annals.ErrUnavailable) || !errors.As(err, &e) || len(e.Failed) > 0 {
-			t.Errorf("the error is %v", err)
-		}
-		if got.Last != "T|004" || got.Entities != 5 {
-			t.Errorf("report %+v", got)
-		}
-	})
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	ids := many(n)
+	for _, id := range ids {
+		write(t, s.Store, id, 1)
+	}
+	time.AfterFunc(time.Minute, cancel)
+	c := cleaner(t, s, cleanup.Options{})
+	got, err := c.DeleteEvents(ctx, cleanup.IDs(ids...), annals.MaxSeqNr)
+	e := (*cleanup.Error)(nil)
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, annals.ErrUnavailable) || !errors.As(err, &e) || len(e.Failed) > 0 {
+		t.Errorf("the error is %v", err)
+	}
+	if got.Last != "T|004" || got.Entities != 5 {
+		t.Errorf("report %+v", got)
+	}
 }
 
 // The pause between two entities ends when the context ends.
@@ -258,7 +266,7 @@ func TestProgressPanics(t *testing.T) {
 	})
 }
 
-// An entity is forgotten in two runs, also when a snapshot arrives between them.
+// An entity is forgotten in two runs, or in three when a snapshot arrives between them, which an owner may have loaded.
 func TestForgetInTwoRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -281,6 +289,8 @@ func TestForgetInTwoRuns(t *testing.T) {
 		time.Sleep(ability.ForgetAge - time.Second)
 		run(cleanup.Report{Snapshots: 1, Waiting: 1})
 		time.Sleep(2 * time.Second)
+		run(cleanup.Report{Waiting: 1})
+		time.Sleep(ability.ForgetAge - 2*time.Second)
 		run(cleanup.Report{Forgotten: 1})
 		wantShape(t, s, "T|1", shape{})
 	})
@@ -314,6 +324,81 @@ type meddled struct {
 func (s meddled) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	s.before()
 	return s.Store.Unwrap().(ability.Forgetter).Forget(ctx, f)
+}
+
+// A snapshot of an entity that has begun again during the run stays: its events may be deleted already. One of lost events does not.
+func TestSnapshotMeanwhile(t *testing.T) {
+	t.Parallel()
+	for begins, want := range map[bool]shape{true: {last: 5, snapshot: 5}, false: {last: 5}} {
+		s := memstore.New()
+		write(t, s, "T|1", 3, 2)
+		again := &faulty.Store{Store: s, Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+			if c.Op != "load snapshot" {
+				return run()
+			}
+			if begins {
+				if _, err := s.Journal().Append(ctx, annals.Commit{ID: "T|1", After: 4, Events: []annals.NewEvent{{Payload: text}}}); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := s.Snapshots().Save(ctx, annals.Snapshot{ID: "T|1", SeqNr: 5, Payload: text}); err != nil {
+				t.Error(err)
+			}
+			if err := s.Journal().DeleteTo(ctx, "T|1", annals.MaxSeqNr); err != nil {
+				t.Error(err)
+			}
+			return run()
+		}}
+		_, err := cleaner(t, faulty.Able{Store: again}, cleanup.Options{}).DeleteEntities(t.Context(), cleanup.IDs("T|1"))
+		if errors.Is(err, annals.ErrConflict) != begins || err != nil && !begins {
+			t.Errorf("begins %t: %v", begins, err)
+		}
+		wantShape(t, s, "T|1", want)
+	}
+}
+
+// A runtime that loads an entity while it is deleted does not go on with a part of what was there.
+func TestLoadedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := behavior.EventSourced[int, int, int, int]{Type: "T", SnapshotEvery: 2,
+		Decide: func(_, n int) ([]int, error) { return []int{n}[min(1-n, 1):], nil }, // 0 adds nothing
+		Evolve: func(sum, n int) int { return sum + n },
+		Reply:  func(sum, _ int, _ []int) int { return sum },
+	}
+	for _, op := range []string{"replay", "last number", "load snapshot", "delete snapshots"} {
+		memory := memstore.New()
+		var hosts [3]*entity.Runtime[int, int, int]
+		for i := range hosts {
+			h, err := entity.New(memory, b, entity.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = h.Shutdown(t.Context()) }()
+			hosts[i] = h
+		}
+		ask := func(h *entity.Runtime[int, int, int], add, want int) {
+			t.Helper()
+			if sum, err := h.Ask(t.Context(), "1", add); err != nil || sum != want {
+				t.Errorf("before %s: %d, %v, want %d", op, sum, err, want)
+			}
+		}
+		for sum := range 3 {
+			ask(hosts[0], 1, sum+1)
+		}
+		begun := false
+		s := faulty.Able{Store: &faulty.Store{Store: memory, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.Op == op && !begun {
+				begun = true
+				_, _ = hosts[1].Ask(t.Context(), "1", 0)
+			}
+			return run()
+		}}}
+		if _, err := cleaner(t, s, cleanup.Options{}).DeleteEntities(t.Context(), cleanup.IDs("T|1")); err != nil {
+			t.Error(err)
+		}
+		ask(hosts[1], 1, 1)
+		ask(hosts[2], 0, 1)
+	}
 }
 
 // A cleaner leaves the records of the library alone.

@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,15 +54,18 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 
 // extent returns the number of the first event up to to, 0 when there is none, and the entity's last number, or to if that is less.
 func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.SeqNr, err error) {
-	for e, err := range w.store.Journal().Replay(ctx, w.ID, 1, to) {
+	last, err = w.store.Journal().LastSeqNr(ctx, w.ID) // asked first: what is written after it is above it
+	if last = min(last, to); err != nil || last < 1 {
+		return 0, last, err
+	}
+	for e, err := range w.store.Journal().Replay(ctx, w.ID, 1, last) {
 		if err != nil {
 			return 0, 0, err
 		}
 		first = e.SeqNr
 		break
 	}
-	last, err = w.store.Journal().LastSeqNr(ctx, w.ID)
-	return first, min(last, to), err
+	return first, last, nil
 }
 
 // handled returns an error when a projection has not handled event last.
@@ -84,11 +88,24 @@ func (w *work) deleteSnapshots(ctx context.Context, to annals.SeqNr) error {
 	if err != nil || !there {
 		return err
 	}
-	if w.whole && w.Events == 0 && newest.SeqNr == w.last && !w.o.DryRun && w.retires() {
+	fences := w.whole && w.retires()
+	if fences && w.Events == 0 && newest.SeqNr == w.last && !w.o.DryRun {
 		err = w.retire(ctx)
+	}
+	if err == nil && fences {
+		c.MaxSeqNr = max(w.last, newest.SeqNr)
+		if newest.SeqNr > w.last { // of an owner that has begun the entity again, or of events that are lost
+			var now annals.SeqNr
+			if now, err = w.store.Journal().LastSeqNr(ctx, w.ID); err == nil && now > w.last {
+				err = &annals.Error{Op: "delete snapshots", ID: w.ID, After: w.last, Last: now, Kind: annals.ErrConflict}
+			}
+		}
 	}
 	if err == nil && !w.o.DryRun {
 		err = w.store.Snapshots().Delete(ctx, w.ID, c)
+		if fences { // an owner may have loaded one of them after the events were deleted; also when the answer was lost
+			err = cmp.Or(err, w.retire(ctx))
+		}
 	}
 	w.Snapshots = err == nil
 	return err
@@ -144,10 +161,13 @@ func (w *work) deleteEntity(ctx context.Context) error {
 func (w *work) retires() bool { return w.skipper != nil && 0 < w.last && w.last < annals.MaxSeqNr-1 }
 
 // retire deletes the events and takes the number after the last one. So an owner that has the entity in memory finds another last number,
-// and its next write is ErrConflict. The number is taken once: a second run finds no events, and at most a snapshot that arrived late, which
-// has an earlier number. Otherwise each run would delay the forgetting.
+// and its next write is ErrConflict. A number is taken only when something is there to delete: otherwise each run would delay the forgetting.
 func (w *work) retire(ctx context.Context) error {
-	return w.skipper.SkipTo(ctx, w.ID, w.last, w.last+1)
+	err := w.skipper.SkipTo(ctx, w.ID, w.last, w.last+1)
+	if err == nil {
+		w.last++
+	}
+	return err
 }
 
 func (w *work) deleteState(ctx context.Context) error {
@@ -170,16 +190,21 @@ func (w *work) forget(ctx context.Context) error {
 		w.Forgotten, w.Waiting = w.o.AtOnce, !w.o.AtOnce // it would be deleted now
 		return nil
 	}
-	done, err := w.forgetter.Forget(ctx, ability.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: w.o.DryRun})
+	f := ability.Forgetting{ID: w.ID, Age: w.o.Age, DryRun: true}
+	done, err := w.forgetter.Forget(ctx, f)
 	if err == nil && done && !w.o.DryRun {
-		err = errors.Join(w.forgetProgress(ctx), w.forgetKeys(ctx))
+		// The entity comes last: the store does not list the id of one that it has forgotten, so a later run would not find what is left.
+		if err = errors.Join(w.forgetProgress(ctx), w.forgetKeys(ctx, f)); err == nil {
+			f.DryRun = false
+			done, err = w.forgetter.Forget(ctx, f)
+		}
 	}
 	w.Forgotten, w.Waiting = done && err == nil, !done && err == nil
 	return err
 }
 
-// forgetKeys removes the keys of the commands to the entity. Nobody writes to an entity that could be forgotten, so they need no age.
-func (w *work) forgetKeys(ctx context.Context) error {
+// forgetKeys removes the keys of the commands to the entity of f. An entity that can be forgotten has no writers, so the keys need no age.
+func (w *work) forgetKeys(ctx context.Context, f ability.Forgetting) error {
 	if !w.caps.States {
 		return nil
 	}
@@ -192,6 +217,9 @@ func (w *work) forgetKeys(ctx context.Context) error {
 		return err
 	}
 	if there {
+		if _, err := w.forgetter.Forget(ctx, f); err != nil {
+			return err // the keys may be of a command that was executed since
+		}
 		write := annals.StateWrite{ID: id, After: state.Revision, WriteID: annals.NewWriteID(), FirstTry: true}
 		if _, err := w.store.States().Delete(ctx, write); err != nil {
 			return err

@@ -25,7 +25,7 @@ func lift(v namedV1) (named, error) {
 	return named{first, last}, nil
 }
 
-var names = codec.JSON("person.named#2", codec.Was("person.named", lift))
+var names = codec.JSON("person.named#2", codec.Was(codec.JSON[namedV1]("person.named"), lift))
 
 var _ codec.Codec[named] = names
 
@@ -58,6 +58,27 @@ func TestTypeReadsFormerVersions(t *testing.T) {
 	}
 }
 
+// A former version can have former versions of its own.
+func TestFormerVersionOfAFormerVersion(t *testing.T) {
+	t.Parallel()
+	third := codec.JSON("person.named#3", codec.Was(names, func(n named) (string, error) { return n.Last, nil }))
+	for _, p := range []annals.Payload{
+		{SerializerID: 31, Manifest: "person.named#3", Data: []byte(`"Lovelace"`)},
+		{SerializerID: 31, Manifest: "person.named#2", Data: []byte(`{"First":"Ada","Last":"Lovelace"}`)},
+		{SerializerID: 31, Manifest: "person.named", Data: []byte(`{"Name":"Ada Lovelace"}`)},
+	} {
+		if v, err := third.Decode(p); err != nil || v != "Lovelace" {
+			t.Errorf("%s: got %v, %v", p.Manifest, v, err)
+		}
+		if v, err := codec.Union[any](third).Decode(p); err != nil || v != "Lovelace" {
+			t.Errorf("%s in a union: got %v, %v", p.Manifest, v, err)
+		}
+	}
+	if err := faults(codec.JSON("person.named", codec.Was(names, func(n named) (string, error) { return n.Last, nil }))); err == nil {
+		t.Error("the manifest of a former version of a former version occurs twice, and Validate has found nothing")
+	}
+}
+
 // A former version can have another format than the current one.
 func TestFormerVersionInAnotherFormat(t *testing.T) {
 	t.Parallel()
@@ -66,7 +87,7 @@ func TestFormerVersionInAnotherFormat(t *testing.T) {
 		first, last, _ := strings.Cut(string(data), ",")
 		return named{first, last}, nil
 	}
-	c := codec.Of(1000, "person.named", toCSV, fromCSV, codec.Was("person.named", lift))
+	c := codec.Of(1000, "person.named", toCSV, fromCSV, codec.Was(codec.JSON[namedV1]("person.named"), lift))
 	if err := c.Validate(); err != nil {
 		t.Fatal(err) // one manifest in two formats is two keys
 	}
@@ -163,7 +184,7 @@ func TestUnionFaults(t *testing.T) {
 		`"x" (serializer 31)`: faults(codec.Union[event](codec.JSON[closed]("x"), codec.JSON[*opened]("x"))),
 		"no serializer id":    faults(codec.Union[event](codec.Of[closed](0, "x", nil, nil))),
 		"which is no interf":  faults(codec.Union[closed](codec.JSON[closed]("x"))),
-		`"x" (serializer 31) twice`: faults(codec.JSON("x", codec.Was("x", func(closed) (closed, error) {
+		`"x" (serializer 31) twice`: faults(codec.JSON("x", codec.Was(codec.JSON[closed]("x"), func(closed) (closed, error) {
 			return closed{}, nil
 		}))),
 	} {

@@ -15,7 +15,7 @@ type Renamed struct{ First, Last string }
 type renamedV1 struct{ Name string }
 
 var renamed = codec.JSON("renamed#2",
-	codec.Was("renamed", func(v renamedV1) (Renamed, error) {
+	codec.Was(codec.JSON[renamedV1]("renamed"), func(v renamedV1) (Renamed, error) {
 		first, last, ok := strings.Cut(v.Name, " ")
 		if !ok {
 			return Renamed{}, errors.New("one name only")
@@ -38,7 +38,7 @@ func ExampleWas() {
 // one, and the second writes the new one.
 func ExampleWas_rollout() {
 	first := codec.JSON("renamed",
-		codec.Was("renamed#2", func(v Renamed) (renamedV1, error) {
+		codec.Was(codec.JSON[Renamed]("renamed#2"), func(v Renamed) (renamedV1, error) {
 			return renamedV1{v.First + " " + v.Last}, nil
 		}))
 	second := renamed

@@ -41,11 +41,6 @@ func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 	return Of(JSONSerializer, manifest, marshal, fromJSON[T], former...)
 }
 
-// Was reads JSON payloads with a former manifest as an O, and lift makes a T of the O. The current format of T may be another one.
-func Was[O, T any](manifest string, lift func(O) (T, error)) Former[T] {
-	return WasOf(JSONSerializer, manifest, fromJSON[O], lift)
-}
-
 func toJSON[T any](v T) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -91,7 +86,7 @@ func jsonFault(err error) error {
 	return err
 }
 
-var jsonFormat = readback.Format{Floats: true, Marshalers: []reflect.Type{
+var jsonFormat = readback.Format{Tag: "json", Floats: true, Marshalers: []reflect.Type{
 	reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](),
 	reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }}

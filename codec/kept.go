@@ -7,8 +7,8 @@ import (
 )
 
 // Kept is a T and the members of its JSON object that T does not have. It is for objects that other programs write too: a program that
-// reads such an object and writes it again keeps what it does not know of. The JSON of a T must be an object. Of an object inside, members
-// are kept if its field in T is a Kept too. See Keeping.
+// reads such an object and writes it again keeps what it does not know of. The JSON of a T must be an object, and a T has no UnmarshalJSON: it
+// would be taken to have all members. Of an object inside, members are kept if its field in T is a Kept too. See Keeping.
 type Kept[T any] struct {
 	Value T
 	Other map[string]json.RawMessage // by name; nil: none. A member that Value writes too is not written twice

@@ -195,6 +195,12 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"an interface": encodes([]shape{square{2}}), "an embedded pointer": encodes(embeds{&hidden{1}}),
 		"an integer that is no float": encodes[any](int64(1<<60 + 1)), "one that reads like it": encodes[any]([]any{uint64(18014425998426110)}), "seconds in the zone": encodes([]time.Time{time.Unix(0, 0).In(time.FixedZone("", 53*60+28))}), "the same in an any": encodes[any](time.Unix(0, 0).In(time.FixedZone("", 1))),
 		"year 10000": encodes(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "5,001 levels of two": encodes(deep(5_001)),
+		"seconds in the zone of a key": encodes(map[time.Time]int{time.Unix(0, 0).In(time.FixedZone("", 1)): 1}),
+		"two keys of one time":         encodes(map[time.Time]int{time.Unix(0, 0).In(time.FixedZone("a", 0)): 1, time.Unix(0, 0).In(time.FixedZone("b", 0)): 2}),
+		"a field that CBOR leaves out": encodes(struct {
+			V any `json:"v" cbor:"-"`
+		}{int64(1<<60 + 1)}),
+		"two keys of one number": encodes(map[*big.Int]int{big.NewInt(1): 1, big.NewInt(1): 2}),
 	} {
 		if err := encode(); err == nil || !strings.Contains(err.Error(), "codec: encode") {
 			t.Errorf("%s: got %v, want that Encode refuses it", name, err)
@@ -205,6 +211,7 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"a set": encodes(unordered{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}), "nil interface": encodes[shape](nil),
 		"an embedded nil": encodes(embeds{}), "any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
 		"integers": encodes(map[string]any{"n": int64(1 << 53), "m": []int{math.MaxInt32}, "k": struct{ N int64 }{-5}}), "many brackets": encodes(strings.Repeat("[{", 20_000)), "wide": encodes(make([]tree, 20_000)),
+		"keys": encodes(map[time.Time]map[int64]any{time.Unix(0, 0).UTC(): {1<<60 + 1: 1}, time.Unix(1, 0).UTC(): nil}),
 	} {
 		if err := encode(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -249,7 +256,7 @@ const jacksonGzip = "H4sIAAAAAAAA/+3HsQmAMBAAwFXCj+E2wotNMJAvxd3TWGeCu+7eODPnVRV
 func TestJSONReadsWhatJacksonCompressed(t *testing.T) {
 	t.Parallel()
 	type shipped struct{ Address string }
-	c := codec.JSON("golden.events.Shipped#2", codec.Was("golden.events.Shipped", func(s shipped) (shipped, error) { return s, nil }))
+	c := codec.JSON("golden.events.Shipped#2", codec.Was(codec.JSON[shipped]("golden.events.Shipped"), func(s shipped) (shipped, error) { return s, nil }))
 	jackson, err := base64.StdEncoding.DecodeString(jacksonGzip)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +298,7 @@ func TestErrorsOfUsersTypesCarryNoPayload(t *testing.T) {
 		Keys    map[string]int
 		Numbers map[int]int
 	}
-	c := codec.JSON("all", codec.Was("lifted", func(n int) (all, error) { _, err := strconv.Atoi("x" + strconv.Itoa(n)); return all{}, err }))
+	c := codec.JSON("all", codec.Was(codec.JSON[int]("lifted"), func(n int) (all, error) { _, err := strconv.Atoi("x" + strconv.Itoa(n)); return all{}, err }))
 	for _, p := range []annals.Payload{
 		{Manifest: "all", Data: []byte(`{"Limit":"x4711"}`)}, {Manifest: "all", Data: []byte(`{"From":"x4711"}`)},
 		{Manifest: "all", Data: []byte(`{"Number":"x4711"}`)}, {Manifest: "all", Data: []byte(`{"Quoted":"x4711"}`)},

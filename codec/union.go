@@ -22,7 +22,7 @@ func (c *Type[T]) goType() reflect.Type { return reflect.TypeFor[T]() }
 func (c *Type[T]) keys() []key {
 	keys := []key{c.key}
 	for _, f := range c.former {
-		keys = append(keys, f.key)
+		keys = append(keys, f.keys...)
 	}
 	return keys
 }

@@ -156,7 +156,8 @@ func (s *store) FindStates(ctx context.Context, entityType, column string, value
 // Forget is ability.Forgetter.
 func (s *store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	d, err := offered[ability.Forgetter](s, valid.Forgetting(f, s.caps.Limits))
-	return ask(ctx, s, annals.Call{Op: "forget", ID: f.ID}, true, err, func(ctx context.Context) (bool, error) {
+	writes := !f.DryRun || !s.readOnly // the Driver of a store that is not for reading may take a lock for both
+	return ask(ctx, s, annals.Call{Op: "forget", ID: f.ID}, writes, err, func(ctx context.Context) (bool, error) {
 		forgotten, err := d.Forget(ctx, f)
 		if forgotten && !f.DryRun {
 			s.tx.forgot(f.ID)
@@ -166,9 +167,9 @@ func (s *store) Forget(ctx context.Context, f ability.Forgetting) (bool, error) 
 }
 
 // Watch is ability.Watcher. The Driver ends the watches that are open when the store is closed.
-func (s *store) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+func (s *store) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
 	d, err := offered[ability.Watcher](s, valid.Filter("", f))
-	return ask(ctx, s, annals.Call{Op: "watch"}, false, err, func(context.Context) (<-chan struct{}, error) { return d.Watch(ctx, f) })
+	return ask(ctx, s, annals.Call{Op: "watch"}, false, err, func(context.Context) (<-chan annals.SliceRange, error) { return d.Watch(ctx, f) })
 }
 
 // Subscribe is ability.Subscriber. The Driver waits for events outside of Fetch, and ends its loops when the store is closed.
@@ -176,6 +177,9 @@ func (s *store) Subscribe(ctx context.Context, name string, f annals.Filter) ite
 	d, err := offered[ability.Subscriber](s, valid.Subscription(name, f))
 	if err == nil && f.Tag != "" && !s.caps.TagQueries {
 		err = unclaimed("a subscription by tag")
+	}
+	if err == nil && s.readOnly {
+		err = valid.ErrReadOnly
 	}
 	return each(ctx, s, annals.Call{Op: "subscribe"}, err, deliverySize, func(ctx context.Context) iter.Seq2[ability.Delivery, error] {
 		return func(yield func(ability.Delivery, error) bool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/contexts"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/internal/warning"
 )
 
@@ -62,7 +63,7 @@ func Count(ctx context.Context, r annals.Result) {
 // claimed is fault, or ErrUnsupported for what the store does not claim: its Driver need not have it.
 func claimed(claims bool, fault error) error {
 	if !claims {
-		return unclaimed("")
+		return unclaimed("the store does not claim it; docs/claims.md says which stores and settings have it")
 	}
 	return fault
 }
@@ -140,6 +141,7 @@ var (
 	errEnded   = &annals.Error{Kind: annals.ErrClosed, Err: errors.New("the transaction has ended")}
 	errOutside = &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("the outer store was written to with the context of a transaction: use the store that InTx handed over")}
 	errClosed  = &annals.Error{Kind: annals.ErrClosed}
+	errLost    = &annals.Error{Kind: annals.ErrPanic, Err: errors.New("the function did not return")}
 )
 
 // ended is the error of a call whose context or transaction has ended; nil when neither has.
@@ -162,6 +164,8 @@ func (s *store) begin(ctx context.Context, write bool) (within context.Context, 
 	case s.tx != nil && s.tx.use != nil:
 		return s.tx.use(ctx)
 	case s.tx != nil:
+	case write && s.readOnly:
+		return ctx, nil, valid.ErrReadOnly
 	case write && contexts.InTx(ctx, s.self):
 		return ctx, nil, errOutside
 	case !s.gate.enter(write):
@@ -200,6 +204,7 @@ func ask[T any](ctx context.Context, s *store, c annals.Call, write bool, fault 
 	if err := k.use(fault, write); err != nil {
 		return v, err
 	}
+	err = errLost // for end, where fn panics or calls runtime.Goexit
 	return fn(k.in)
 }
 

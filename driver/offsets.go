@@ -91,6 +91,23 @@ func (o offsets) faultOf(projection string, ids []annals.PersistenceID) error {
 
 // micros returns o with its time in microseconds, rounded down.
 func micros(o annals.Offset) annals.Offset {
-	o.Time = o.Time.UTC().Truncate(time.Microsecond)
+	o.Time = bounded(o.Time).UTC().Truncate(time.Microsecond)
 	return o
+}
+
+// The times that stores compare with those of what they have are at or between these bounds: a number of microseconds overflows where time.Time does not.
+var (
+	firstTime = time.Time{}.Add(time.Microsecond)
+	lastTime  = time.Date(100_000, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// bounded returns t, or the bound that it is beyond. The zero time stays.
+func bounded(t time.Time) time.Time {
+	switch {
+	case t.After(lastTime):
+		return lastTime
+	case t.Before(firstTime) && !t.IsZero():
+		return firstTime
+	}
+	return t
 }

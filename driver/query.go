@@ -20,18 +20,19 @@ type query struct {
 	d annals.Query // nil where nothing of it is claimed
 }
 
-// fault is what is wrong with f for a query that the store may claim.
-func (q query) fault(f annals.Filter, claims bool) error {
+// checked returns f as the driver gets it, and what is wrong with f for a query that the store may claim.
+func (q query) checked(f annals.Filter, claims bool) (annals.Filter, error) {
 	err := claimed(claims, valid.Filter("", f))
 	if err == nil && f.Tag != "" && !q.s.caps.TagQueries {
-		return unclaimed("a query by tag")
+		err = unclaimed("a query by tag")
 	}
-	return err
+	f.After.Time = bounded(f.After.Time)
+	return f, err
 }
 
 // Events is annals.Query.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	fault := q.fault(f, q.s.caps.EventQueries)
+	f, fault := q.checked(f, q.s.caps.EventQueries)
 	return each(ctx, q.s, annals.Call{Op: "query events"}, fault, eventSize, func(ctx context.Context) iter.Seq2[annals.Event, error] {
 		return q.d.Events(ctx, f)
 	})
@@ -39,7 +40,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 
 // States is annals.Query.
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	fault := q.fault(f, q.s.caps.StateQueries)
+	f, fault := q.checked(f, q.s.caps.StateQueries)
 	return each(ctx, q.s, annals.Call{Op: "query states"}, fault, stateSize, func(ctx context.Context) iter.Seq2[annals.State, error] {
 		return q.d.States(ctx, f)
 	})
@@ -47,7 +48,7 @@ func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.Sta
 
 // Snapshots is annals.Query.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	fault := q.fault(f, q.s.caps.SnapshotQueries)
+	f, fault := q.checked(f, q.s.caps.SnapshotQueries)
 	return each(ctx, q.s, annals.Call{Op: "query snapshots"}, fault, snapshotSize, func(ctx context.Context) iter.Seq2[annals.Snapshot, error] {
 		return q.d.Snapshots(ctx, f)
 	})
@@ -72,7 +73,7 @@ func (q query) IDs(ctx context.Context, entityType string, after annals.Persiste
 
 // Newest is annals.Query.
 func (q query) Newest(ctx context.Context, f annals.Filter) (annals.Offset, error) {
-	fault := q.fault(f, q.s.caps.EventQueries)
+	f, fault := q.checked(f, q.s.caps.EventQueries)
 	return ask(ctx, q.s, annals.Call{Op: "query newest"}, false, fault, func(ctx context.Context) (annals.Offset, error) { return q.d.Newest(ctx, f) })
 }
 

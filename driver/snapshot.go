@@ -24,7 +24,7 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	if err := k.use(claimed(s.s.caps.Snapshots, valid.ID("", id, s.s.caps.Limits)), false); err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	newest, ok, err = s.d.Latest(k.in, id, c)
+	newest, ok, err = s.d.Latest(k.in, id, boundedTimes(c))
 	k.transferred(snapshotSize(newest))
 	return newest, ok, err
 }
@@ -45,5 +45,10 @@ func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err erro
 // Delete is annals.SnapshotStore.
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	fault := claimed(s.s.caps.Snapshots, valid.SnapshotDelete(id, c, s.s.caps.Limits))
-	return do(ctx, s.s, annals.Call{Op: "delete snapshots", ID: id}, true, fault, func(ctx context.Context) error { return s.d.Delete(ctx, id, c) })
+	return do(ctx, s.s, annals.Call{Op: "delete snapshots", ID: id}, true, fault, func(ctx context.Context) error { return s.d.Delete(ctx, id, boundedTimes(c)) })
+}
+
+func boundedTimes(c annals.SnapshotCriteria) annals.SnapshotCriteria {
+	c.MinTime, c.MaxTime = bounded(c.MinTime), bounded(c.MaxTime)
+	return c
 }

@@ -31,6 +31,7 @@ type store struct {
 	observer   annals.Observer
 	readWait   time.Duration
 	strict     bool
+	readOnly   bool
 	atomically func(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error // nil: it is not ability.Atomic
 	unused     *sync.Once                                                                           // the first unused numbers are logged
 
@@ -49,6 +50,8 @@ type Options struct {
 	Observer annals.Observer
 	// ReadWait bounds how long Close waits for reads, which only their contexts end. Zero is no bound.
 	ReadWait time.Duration
+	// ReadOnly makes calls that write ErrUnsupported, also InTx and Subscribe; the Driver gets none of them.
+	ReadOnly bool
 	// Strict makes numbers without an event ErrCorrupt, unless a mark proves that they were left unused. Check accepts them.
 	Strict bool
 	// Atomically is ability.Atomic for Self: its InTx, without the transaction of the database. nil: the Store is not Atomic.
@@ -57,7 +60,7 @@ type Options struct {
 
 // New returns a Store in front of d.
 func New(d Driver, o Options) *Store {
-	s := &store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, atomically: o.Atomically, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
+	s := &store{name: o.Name, driver: d, caps: d.Capabilities(), observer: panics.Observer(o.Observer), readWait: o.ReadWait, strict: o.Strict, readOnly: o.ReadOnly, atomically: o.Atomically, unused: &sync.Once{}, self: o.Self, gate: &gate{}}
 	front := &Store{s, s}
 	if s.self == nil {
 		s.self = front

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -353,6 +355,28 @@ func TestDurationIsOfTheStore(t *testing.T) {
 			t.Errorf("%v: %+v, %+v", err, replay, recovery)
 		}
 	})
+}
+
+// A transaction whose function does not return is told to the Observer as one that failed.
+func TestObserverOfAPanic(t *testing.T) {
+	t.Parallel()
+	o := &observer{}
+	store, err := memstore.Open(memstore.Options{Observer: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []func(){func() { panic("on purpose") }, runtime.Goexit} {
+		o.result = annals.Result{}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			defer func() { _ = recover() }()
+			_ = store.InTx(t.Context(), func(context.Context, memstore.Tx, annals.Store) error { end(); return nil })
+		})
+		wg.Wait()
+		if !errors.Is(o.result.Err, annals.ErrPanic) {
+			t.Errorf("got %v, want ErrPanic", o.result.Err)
+		}
+	}
 }
 
 // observer keeps the last result.

@@ -232,6 +232,37 @@ func TestSeriesFails(t *testing.T) {
 	}
 }
 
+// Before the first item is yielded a merge of many queries holds one page of each, and afterwards at most two.
+func TestMergeHoldsFewPages(t *testing.T) {
+	t.Parallel()
+	const queries, pages = 64, 4
+	c := &answering{pages: func(hash string) int {
+		if hash == strconv.Itoa(queries-1) {
+			time.Sleep(time.Second) // meanwhile the others could read ahead
+		}
+		return pages
+	}}
+	within(t, c, func(t *testing.T, x plan.Executor) {
+		begun, yielded := 0, 0
+		for _, err := range x.Merge(t.Context(), slices.Collect(partitions(queries, &begun)), "seq") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			most := 2 * queries
+			if yielded++; yielded == 1 {
+				most = queries
+			}
+			synctest.Wait()
+			if held := c.requests - yielded; held > most {
+				t.Fatalf("%d pages in memory after %d items, want at most %d", held, yielded, most)
+			}
+		}
+		if yielded != queries*pages {
+			t.Errorf("%d items, want %d", yielded, queries*pages)
+		}
+	})
+}
+
 // keys yields the keys of n items of one partition, and counts them.
 func keys(n int, begun *int) iter.Seq[plan.Item] {
 	return func(yield func(plan.Item) bool) {

@@ -275,7 +275,9 @@ func TestAkkaSettings(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = s.Journal().Append(t.Context(), annals.Commit{ID: "Thing|1", After: 1899, Events: texts("1900")})
+		if err = s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "Thing|1", SeqNr: 1899, Payload: texts("1899")[0].Payload}); err == nil {
+			_, err = s.Journal().Append(t.Context(), annals.Commit{ID: "Thing|1", After: 1899, Events: texts("1900")})
+		}
 		_ = s.Close()
 		return err
 	}
@@ -290,6 +292,8 @@ func TestAkkaSettings(t *testing.T) {
 		{"fewer shards (J-X10)", func(l *akka.Layout) { l.Journal.SequenceShards = 10 }, annals.ErrInvalid},
 		{"more shards", func(l *akka.Layout) { l.Journal.SequenceShards = 30 }, annals.ErrConflict},
 		{"another name", func(l *akka.Layout) { l.Journal.Name = "orders" }, annals.ErrInvalid},
+		{"another name of snapshots", func(l *akka.Layout) { l.Snapshot.Name = "orders" }, annals.ErrInvalid},
+		{"another name of snapshots alone", func(l *akka.Layout) { l.Journal.Off, l.Snapshot.Name = true, "orders" }, annals.ErrInvalid},
 		{"no shards", func(l *akka.Layout) { l.Journal.SequenceShards = -1 }, annals.ErrInvalid},
 		{"a negative read ahead", func(l *akka.Layout) { l.Journal.ReplayAhead = -1 }, annals.ErrInvalid},
 		{"the same, once more", func(*akka.Layout) {}, annals.ErrConflict},

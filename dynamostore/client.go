@@ -1,12 +1,14 @@
 package dynamostore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -121,8 +123,12 @@ func transport(connections int) *http.Transport {
 // the service does not send.
 type steady struct{ aws.HTTPClient }
 
+// unclosed is the type of the bodies of lean requests. They have nothing to close, and net/http knows that they are in memory: then it sends the head and the
+// body of a request together.
+var unclosed = reflect.TypeOf(io.NopCloser(bytes.NewReader(nil)))
+
 func (s steady) Do(r *http.Request) (*http.Response, error) {
-	if r.Body != nil && r.Body != http.NoBody {
+	if r.Body != nil && r.Body != http.NoBody && reflect.TypeOf(r.Body) != unclosed {
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
 	ctx, cancel := context.WithCancel(r.Context())

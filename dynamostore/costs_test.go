@@ -98,7 +98,7 @@ func TestCommitCosts(t *testing.T) {
 	cost("replay of 1,000 events of 2 KB", 3, 600, 0)
 }
 
-// A command with a key costs a read of the keys and a transaction of two items beside the read of the entity. The keys are 1 KB for 13 of them. A
+// A command with a key is a read of the keys, a read of the entity and a transaction of two items. The keys are 1 KB for 13 of them. A
 // repetition writes nothing.
 func TestCostsOfKeys(t *testing.T) {
 	t.Parallel()
@@ -129,9 +129,9 @@ func TestCostsOfKeys(t *testing.T) {
 			t.Errorf("%s: %d requests, %v read units and %v write units; want %d, at most %v and %v", key, sum.Requests, sum.ReadUnits, sum.WriteUnits, requests, reads, writes)
 		}
 	}
-	cost("first", 6, 5, 4) // with a look whether there was an entity
+	cost("first", 3, 2, 4)
 	for i := range 12 {
-		cost(fmt.Sprint(i), 5, 4, 4)
+		cost(fmt.Sprint(i), 3, 2, 4)
 	}
 	cost("first", 4, 4, 0)
 	for i := range 8 { // more than 1 KB of keys
@@ -140,7 +140,7 @@ func TestCostsOfKeys(t *testing.T) {
 		}
 	}
 	before = len(seen.results())
-	cost("second KB", 5, 4, 6)
+	cost("second KB", 3, 2, 6)
 }
 
 // fill appends n events of size bytes, batch events in each commit.

@@ -66,7 +66,7 @@ func (s *setup) examine(ctx context.Context) (found findings.List, err error) {
 	return found, err
 }
 
-// lookOnly is the engine for checks, which must not store what they would store when a store is opened.
+// lookOnly is the engine of a store that is open for reading only, and for checks, which must not store what they would store when a store is opened.
 type lookOnly struct{ *engine }
 
 var errWrites = errors.New("nothing is written")
@@ -76,6 +76,10 @@ func (lookOnly) Write(context.Context, plan.Write) (plan.Outcome, error) {
 }
 
 func (lookOnly) DeleteAll(context.Context, string, []plan.Item) error { return errWrites }
+
+func (l lookOnly) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, l)
+}
 
 // examineClock compares the clock of the service with that of this machine.
 func (s *setup) examineClock(ctx context.Context, found *findings.List) error {
@@ -180,48 +184,24 @@ func (s *setup) examineRights(ctx context.Context, found *findings.List, t plan.
 	key := unusedKey(t)
 	names := map[string]string{"#hash": t.Hash.Name}
 	never := aws.String("attribute_exists(#hash) AND attribute_not_exists(#hash)")
-	actions := []struct {
-		name string
-		send func(ctx context.Context) error
-	}{
-		{"GetItem", func(ctx context.Context) error {
-			_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.Name, Key: key}, once)
-			return err
-		}},
-		{"BatchGetItem", func(ctx context.Context) error {
-			in := map[string]types.KeysAndAttributes{t.Name: {Keys: []map[string]types.AttributeValue{key}}}
-			_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: in}, once)
-			return err
-		}},
-		{"Query", func(ctx context.Context) error { return query(ctx, c, t.Name, "", t.Hash) }},
-		{"Scan", func(ctx context.Context) error {
-			_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &t.Name, Limit: aws.Int32(1)}, once)
-			return err
-		}},
-		{"PutItem", func(ctx context.Context) error {
-			_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &t.Name, Item: key, ConditionExpression: never, ExpressionAttributeNames: names}, once)
-			return err
-		}},
-		{"UpdateItem", func(ctx context.Context) error {
-			_, err := c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &t.Name, Key: key, ConditionExpression: never, ExpressionAttributeNames: names}, once)
-			return err
-		}},
-		{"DeleteItem", func(ctx context.Context) error {
-			_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &t.Name, Key: key, ConditionExpression: never, ExpressionAttributeNames: names}, once)
-			return err
-		}},
-		{"ConditionCheckItem", func(ctx context.Context) error {
-			check := types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.Name, Key: key, ConditionExpression: never, ExpressionAttributeNames: names}}
-			_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{check}}, once)
-			return err
-		}},
+	const reading = 4 // of the actions, which are the first
+	actions := []action{
+		{"GetItem", try(c.GetItem, &dynamodb.GetItemInput{TableName: &t.Name, Key: key})},
+		{"BatchGetItem", try(c.BatchGetItem, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{t.Name: {Keys: []plan.Item{key}}}})},
+		{"Query", try(c.Query, queryOf(t.Name, nil, t.Hash))},
+		{"Scan", try(c.Scan, &dynamodb.ScanInput{TableName: &t.Name, Limit: aws.Int32(1)})},
+		{"PutItem", try(c.PutItem, &dynamodb.PutItemInput{TableName: &t.Name, Item: key, ConditionExpression: never, ExpressionAttributeNames: names})},
+		{"UpdateItem", try(c.UpdateItem, &dynamodb.UpdateItemInput{TableName: &t.Name, Key: key, ConditionExpression: never, ExpressionAttributeNames: names})},
+		{"DeleteItem", try(c.DeleteItem, &dynamodb.DeleteItemInput{TableName: &t.Name, Key: key, ConditionExpression: never, ExpressionAttributeNames: names})},
+		{"ConditionCheckItem", try(c.TransactWriteItems, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{
+			ConditionCheck: &types.ConditionCheck{TableName: &t.Name, Key: key, ConditionExpression: never, ExpressionAttributeNames: names}}}})},
+	}
+	if s.o.ReadOnly {
+		actions = actions[:reading]
 	}
 	for _, i := range t.Indexes {
 		if _, ok := theIndex(description, i); ok {
-			actions = append(actions, struct {
-				name string
-				send func(ctx context.Context) error
-			}{"Query on its index " + i.Name, func(ctx context.Context) error { return query(ctx, c, t.Name, i.Name, i.Hash) }})
+			actions = append(actions, action{"Query on its index " + i.Name, try(c.Query, queryOf(t.Name, &i.Name, i.Hash))})
 		}
 	}
 	var lacking []string
@@ -243,15 +223,24 @@ func (s *setup) examineRights(ctx context.Context, found *findings.List, t plan.
 	return nil
 }
 
-// query asks for the items of a partition that does not exist.
-func query(ctx context.Context, c Client, table, index string, hash plan.Key) error {
-	in := &dynamodb.QueryInput{TableName: &table, KeyConditionExpression: aws.String("#hash = :hash"), ExpressionAttributeNames: map[string]string{"#hash": hash.Name},
-		ExpressionAttributeValues: unusedKey(plan.Table{Hash: plan.Key{Name: ":hash", Number: hash.Number}})}
-	if index != "" {
-		in.IndexName = &index
+// action is a request for which a right is needed.
+type action struct {
+	name string
+	send func(ctx context.Context) error
+}
+
+// try returns a function that sends in.
+func try[I, O any](send func(context.Context, *I, ...func(*dynamodb.Options)) (*O, error), in *I) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := send(ctx, in, once)
+		return err
 	}
-	_, err := c.Query(ctx, in, once)
-	return err
+}
+
+// queryOf asks for the items of a partition that does not exist.
+func queryOf(table string, index *string, hash plan.Key) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{TableName: &table, IndexName: index, KeyConditionExpression: aws.String("#hash = :hash"), ExpressionAttributeNames: map[string]string{"#hash": hash.Name},
+		ExpressionAttributeValues: unusedKey(plan.Table{Hash: plan.Key{Name: ":hash", Number: hash.Number}})}
 }
 
 // lacksRight reports whether the service has refused err for a missing right.

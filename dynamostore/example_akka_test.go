@@ -37,7 +37,7 @@ func ExampleSchema_akka() {
 }
 
 // The table of the plugin of version 0.1.
-func ExampleSchema_akka0() {
+func ExampleNewSetup_akka0() {
 	layout := akka0.Layout{Table: "persistence", JournalName: "shop", SequenceShards: 2000}
 	printTables(layout)
 	// Output:
@@ -46,7 +46,12 @@ func ExampleSchema_akka0() {
 
 // printTables prints the names and keys of tables.
 func printTables(layout dynamostore.Layout) {
-	text, err := dynamostore.Schema(layout, dynamostore.Options{}, "json")
+	setup, err := dynamostore.NewSetup(nil, layout, dynamostore.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := setup.Schema("json")
 	if err != nil {
 		fmt.Println(err)
 	}

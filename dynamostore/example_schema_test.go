@@ -25,9 +25,13 @@ func ExampleOpen() {
 }
 
 // A step of the build writes the tables of the program for the tool that manages the account.
-func ExampleSchema() {
+func ExampleNewSetup() {
 	layout, options := commit.Layout{Table: "shop-events"}, dynamostore.Options{Streams: true} // those that the program opens its store with
-	text, err := dynamostore.Schema(layout, options, "terraform")
+	setup, err := dynamostore.NewSetup(nil, layout, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := setup.Schema("terraform")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,7 +40,7 @@ func ExampleSchema() {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		log.Panic(err)
 	}
-	template, err := dynamostore.Schema(layout, options, "cloudformation")
+	template, err := setup.Schema("cloudformation")
 	fmt.Print(template, err)
 	// Output:
 	// {

@@ -67,16 +67,17 @@ func (e *engine) run(ctx context.Context, r request) (open bool, failed class, e
 
 func (e *engine) exchange(ctx context.Context, r request) (open bool, failed class, err error) {
 	losses := 0
-	var last error               // the last error of the service
-	var sent, conflict time.Time // of the last try before the request was open; of the first conflict
+	var last error              // the last error of the service
+	var sent, clocked time.Time // of the last try before the request was open, by the monotonic clock and by the other
+	var conflict time.Time      // the first
 	for try := 0; ; try++ {
 		if err := e.admit(ctx, r); err != nil {
 			return open, down, giveUp(ctx, down, last, open)
 		}
 		switch {
 		case !open:
-			sent = time.Now()
-		case r.lasts > 0 && time.Since(sent) > r.lasts:
+			sent, clocked = time.Now(), e.clock().Round(0)
+		case r.lasts > 0 && max(time.Since(sent), e.clock().Sub(clocked)) > r.lasts: // the monotonic clock stands still while the machine is suspended
 			<-e.slots
 			return open, lost, giveUp(ctx, lost, last, open)
 		}

@@ -232,7 +232,9 @@ func (e *engine) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 	return nil
 }
 
-func (e *engine) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) { do(ctx, e) }
+func (e *engine) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, e)
+}
 
 // fitsOne returns the error of a transaction that the service would refuse.
 func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {

@@ -55,7 +55,7 @@ func TestLocalIndex(t *testing.T) {
 			}
 		}
 		table.Indexes[0].KeysOnly = false // both projections do
-		h := &held{Client: c, query: func(in *dynamodb.QueryInput) {
+		h := &held{Client: c, query: func(_ context.Context, in *dynamodb.QueryInput) {
 			if !aws.ToBool(in.ConsistentRead) || in.ProjectionExpression == nil && in.Select != types.SelectAllAttributes {
 				t.Errorf("query consistent %v, select %q", aws.ToBool(in.ConsistentRead), in.Select)
 			}

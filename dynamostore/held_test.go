@@ -20,8 +20,9 @@ import (
 // held is a client whose requests wait for what a test does before. Nil functions do nothing.
 type held struct {
 	dynamostore.Client
-	put           func(in *dynamodb.PutItemInput)
-	query, answer func(in *dynamodb.QueryInput) // before a query is sent, and when it was answered
+	put    func(in *dynamodb.PutItemInput)
+	query  func(ctx context.Context, in *dynamodb.QueryInput) // before it is sent
+	answer func(in *dynamodb.QueryInput)                      // when it was answered
 }
 
 func (h *held) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
@@ -33,7 +34,7 @@ func (h *held) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func
 
 func (h *held) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	if h.query != nil {
-		h.query(in)
+		h.query(ctx, in)
 	}
 	out, err := h.Client.Query(ctx, in, o...)
 	if h.answer != nil {
@@ -127,7 +128,7 @@ func TestShardReadLate(t *testing.T) {
 		shard = plan.KeyText(in.ExpressionAttributeValues[":hash"])
 		return shard, shard == string(id)+"-599"
 	}
-	h.query = func(in *dynamodb.QueryInput) {
+	h.query = func(_ context.Context, in *dynamodb.QueryInput) {
 		if shard, is := late(in); is {
 			if _, again := begun.LoadOrStore(shard, true); !again {
 				others.Wait()
@@ -167,7 +168,7 @@ func TestBoundedReplayBesideADeleteBeyond(t *testing.T) {
 		}
 	}
 	deleted := make(chan struct{})
-	h.query = func(in *dynamodb.QueryInput) {
+	h.query = func(_ context.Context, in *dynamodb.QueryInput) {
 		if in.ExclusiveStartKey != nil {
 			<-deleted
 		}

@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -15,15 +16,21 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
 	"github.com/annals-go/annals/internal/servers/dynamo"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
 // j5ik2oBehindProxy opens a store on new tables of the plugin behind a fault proxy.
 func j5ik2oBehindProxy(t *testing.T, j j5ik2o.Journal, o dynamostore.Options) (*dynamostore.Store, *dynamo.FaultProxy) {
 	t.Helper()
 	c, p := clientBehindProxy(t)
+	return openJ5ik2o(t, c, j, o), p
+}
+
+// openJ5ik2o opens a store on new tables of the plugin.
+func openJ5ik2o(t *testing.T, c dynamostore.Client, j j5ik2o.Journal, o dynamostore.Options) *dynamostore.Store {
+	t.Helper()
 	prefix := "s" + rand.Text()
 	j.Table, o.CreateTables = prefix+"j", true
 	s, err := dynamostore.Open(t.Context(), c, j5ik2o.Layout{Journal: j, Snapshot: j5ik2o.Snapshot{Table: prefix + "s"}, State: j5ik2o.State{Table: prefix + "d"}}, o)
@@ -31,7 +38,7 @@ func j5ik2oBehindProxy(t *testing.T, j j5ik2o.Journal, o dynamostore.Options) (*
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return s, p
+	return s
 }
 
 func TestJ5ik2oLostAnswers(t *testing.T) {
@@ -87,72 +94,36 @@ func TestJ5ik2oStaleIndex(t *testing.T) {
 	}
 }
 
+// The query of each shard waits until all have been sent. Before them, row 1 is read, which shows that there are rows.
 func TestJ5ik2oReplayAsksAllShardsAtOnce(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	seen := &recorder{}
-	s, p := j5ik2oBehindProxy(t, j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: 16}, dynamostore.Options{Observer: seen})
+	const shards = 16
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seen, h := &recorder{}, &held{Client: client(t)}
+	s := openJ5ik2o(t, h, j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{Observer: seen})
 	id := annals.NewPersistenceID("Thing", "1")
 	fill(ctx, t, s, id, 2000, 100, 600)
-	var mu sync.Mutex
-	now, most := 0, 0
-	p.SetRule(func(dynamo.Request) dynamo.Fault {
-		mu.Lock()
-		defer mu.Unlock()
-		now++
-		most = max(most, now)
-		return dynamo.Fault{Delay: 50 * time.Millisecond, After: func() { mu.Lock(); defer mu.Unlock(); now-- }}
-	})
-	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 2000 {
-		t.Errorf("%d events", n)
+	var sent atomic.Int64
+	all := make(chan struct{})
+	h.query = func(ctx context.Context, _ *dynamodb.QueryInput) {
+		if sent.Add(1) == shards {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-ctx.Done():
+			t.Errorf("%d queries at once, want %d", sent.Load(), shards)
+		}
 	}
-	if r := seen.last(); most != 16 || r.Requests != 17 {
-		t.Errorf("%d requests, %d at once; want one for row 1, which shows that there are rows, and 16 at once", r.Requests, most)
+	if n := len(replay(ctx, t, s, id, 1, annals.MaxSeqNr)); n != 2000 || seen.last().Requests != 1+shards {
+		t.Errorf("%d events, %d requests", n, seen.last().Requests)
 	}
 	if last, err := s.Journal().LastSeqNr(ctx, id); last != 2000 || err != nil {
 		t.Error(last, err)
 	}
 	if r := seen.last(); r.Requests != 18 || r.ReadUnits > 18 {
 		t.Errorf("last number: %d requests, %v read units; want one for row 1, one for each shard and one for the events after them, 18 and 18", r.Requests, r.ReadUnits)
-	}
-}
-
-// Before the first row is yielded a merge holds one page of each shard, and afterwards at most two.
-func TestMergeHoldsFewPages(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	const shards, pages = 64, 4
-	s, p := j5ik2oBehindProxy(t, j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased, ShardCount: shards}, dynamostore.Options{})
-	const id = annals.PersistenceID("Thing|1-1")
-	fill(ctx, t, s, id, shards*pages, shards, 10)
-	var queries []plan.Query // with pages of one row
-	for shard := range shards {
-		queries = append(queries, plan.Query{Table: dynamostore.JournalOf(s), Hash: fmt.Sprintf("%s-%d", id, shard), Bytes: 1})
-	}
-	var read atomic.Int64
-	p.SetRule(func(r dynamo.Request) dynamo.Fault {
-		read.Add(1)
-		if strings.Contains(string(r.Body), fmt.Sprintf("%s-%d", id, shards-1)) {
-			return dynamo.Fault{Delay: 200 * time.Millisecond} // meanwhile the others could read ahead
-		}
-		return dynamo.Fault{}
-	})
-	yielded := int64(0)
-	for _, err := range s.Executor().Merge(ctx, queries, "sequence-nr") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		most := int64(2 * shards)
-		if yielded == 0 {
-			most = shards
-		}
-		if held := read.Load() - yielded; held > most {
-			t.Fatalf("%d pages in memory after %d rows, want at most %d", held, yielded, most)
-		}
-		yielded++
-	}
-	if yielded != shards*pages {
-		t.Errorf("%d rows, want %d", yielded, shards*pages)
 	}
 }
 

@@ -75,17 +75,22 @@ func TestCostOfProgress(t *testing.T) {
 	}
 }
 
-// Many workers with small ranges are replaced by one: its save joins more items than fit into one transaction.
+// Many workers with small ranges each read their own item alone. They are replaced by one: its save joins more items than fit into one transaction.
 func TestManyRangesJoined(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s, _ := behindProxy(t, dynamostore.Options{})
+	s, p := behindProxy(t, dynamostore.Options{})
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, ranges := range map[string][]annals.SliceRange{"near": annals.SliceRanges(96), "far apart": annals.SpreadRanges(96)} {
 		for i, r := range ranges {
 			if err := s.Offsets().Save(ctx, annals.Progress{Projection: name, Slices: r, Epoch: 1, Through: annals.Offset{Time: at.Add(time.Duration(i) * time.Second)}}); err != nil {
 				t.Fatal(err)
 			}
+		}
+		before := p.Counts()
+		own, err := s.Offsets().Load(ctx, name, ranges[7])
+		if after := p.Counts(); err != nil || len(own) != 1 || own[0].Slices != ranges[7] || !own[0].Through.Time.Equal(at.Add(7*time.Second)) || after["GetItem"]-before["GetItem"] != 1 || after["Query"] != before["Query"] {
+			t.Errorf("%s: a load of one range: %+v, %v; requests %v, before %v", name, own, err, after, before)
 		}
 		if err := s.Offsets().Save(ctx, annals.Progress{Projection: name, Epoch: 2, Through: annals.Offset{Time: at.Add(48 * time.Second)}}); err != nil {
 			t.Fatal(err)

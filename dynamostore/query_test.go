@@ -251,6 +251,33 @@ func TestFollowerOfALaggingIndex(t *testing.T) {
 	}
 }
 
+// A transaction that fails has not stored its events, so it does not tell the time of an event that another process stores with its number.
+func TestTimesAfterATransactionThatFails(t *testing.T) {
+	t.Parallel()
+	ctx, c, mine := t.Context(), client(t), errors.New("mine")
+	s, table := openIndexed(t, c, dynamostore.Options{})
+	ahead, err := dynamostore.Open(ctx, c, commit.Layout{Table: table, Index: "slices"}, dynamostore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ahead.Close() })
+	dynamostore.SetClock(ahead, time.Now().Add(time.Minute))
+	appendTo := func(s annals.Store, after annals.SeqNr) annals.Receipt {
+		r, err := s.Journal().Append(ctx, annals.Commit{ID: "Thing|1", After: after, Events: texts("a")})
+		if err != nil {
+			t.Error(err)
+		}
+		return r
+	}
+	appendTo(s, 0)
+	if err := s.InTx(ctx, func(_ context.Context, _ *dynamostore.Tx, in annals.Store) error { appendTo(in, 1); return mine }); !errors.Is(err, mine) {
+		t.Fatal(err)
+	}
+	if before, after := appendTo(ahead, 1), appendTo(s, 2); after.Time.Before(before.Time) {
+		t.Errorf("event 3 has the time %v, and event 2 %v", after.Time, before.Time)
+	}
+}
+
 // A write that was delayed by throttling has the time at which it was stored.
 func TestThrottledWritesAreStampedAnew(t *testing.T) {
 	t.Parallel()

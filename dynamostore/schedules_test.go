@@ -137,8 +137,8 @@ func (x retrying) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 	return x.engine.Write(ctx, w)
 }
 
-func (x retrying) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
-	do(ctx, x)
+func (x retrying) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, x)
 }
 
 // service is a Client that only writes.

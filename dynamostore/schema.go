@@ -33,7 +33,7 @@ func (s *Store) prepareTables(ctx context.Context, tables []plan.Table, o Option
 			return false, err
 		}
 		created = created && description == nil
-		if description == nil && !o.CreateTables {
+		if description == nil && (!o.CreateTables || o.ReadOnly) {
 			return false, noTable(t)
 		}
 		if description, err = s.ensure(ctx, t, description, o); err == nil {

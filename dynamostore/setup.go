@@ -11,35 +11,50 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// SetupURL returns the Setup of the store that OpenURL opens. Its formats of a schema are those of Schema. Migrate creates tables that do not exist; to others it adds indexes, and streams that the options ask for, which on a large table takes
-// time and write units. It waits until they can be used. Examine sends a few requests to each table and index: reads
-// of items that do not exist, and writes on conditions that never hold.
-func (o Options) SetupURL(ctx context.Context, u *url.URL) (ability.Setup, error) {
-	var made *setup
-	err := o.withClient(ctx, u, func(client *dynamodb.Client, settings settings, clients []aws.HTTPClient) error {
-		s, err := newStore(client, settings.layout, settings.store)
-		if err != nil {
-			return &annals.Error{Op: "set up", Kind: annals.ErrInvalid, Err: err}
-		}
-		s.clients = clients
-		made = &setup{s, client, settings.store}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+// NewSetup returns the Setup of the store that Open opens. The client may be nil when Schema alone is called. The error is ErrInvalid when the
+// settings are wrong.
+//
+// Schema has the tables that Open creates with Options.CreateTables in an account that has none of them: those of the layout, those of
+// Options.StateTypes, then that of Options.Subscriptions. The format is that of a tool that manages an account: "cloudformation", also for "",
+// "terraform" for a file whose name ends in .tf.json, or "json", a list of the requests (dynamodb.CreateTableInput). The tools keep the tables
+// when a change would remove them. Add tags, encryption and backups to the text.
+//
+// Migrate creates tables that do not exist; to others it adds indexes, and streams that the options ask for, which on a large table takes time
+// and write units. It waits until they can be used. Examine sends a few requests to each table and index: reads of items that do not exist, and
+// writes on conditions that never hold.
+func NewSetup(client *dynamodb.Client, layout Layout, o Options) (ability.Setup, error) {
+	var c Client
+	if client != nil {
+		c = client
 	}
-	return made, nil
+	s, err := newStore(c, layout, o)
+	if err != nil {
+		return nil, &annals.Error{Op: "set up", Kind: annals.ErrInvalid, Err: err}
+	}
+	return &setup{s, client, o}, nil
+}
+
+// SetupURL returns the Setup of the store that OpenURL opens: see NewSetup.
+func (o Options) SetupURL(ctx context.Context, u *url.URL) (made ability.Setup, err error) {
+	err = o.withClient(ctx, u, func(client *dynamodb.Client, settings settings, clients []aws.HTTPClient) (err error) {
+		if made, err = NewSetup(client, settings.layout, settings.store); err == nil {
+			made.(*setup).store.clients = clients
+		}
+		return err
+	})
+	return made, err
 }
 
 // setup is the ability.Setup of a store that is not open.
 type setup struct {
 	store  *Store
-	client *dynamodb.Client
+	client *dynamodb.Client // nil: only Schema can be called
 	o      Options
 }
 
@@ -65,11 +80,17 @@ func (s *setup) Pending(ctx context.Context) ([]string, error) {
 }
 
 func (s *setup) Migrate(ctx context.Context) ([]string, error) {
+	if s.o.ReadOnly {
+		return nil, named("migrate", valid.ErrReadOnly)
+	}
 	return s.missing(ctx, true)
 }
 
 // missing returns the requests for what does not exist. With send it sends them, and returns those that have succeeded.
 func (s *setup) missing(ctx context.Context, send bool) (all []string, err error) {
+	if s.client == nil {
+		return nil, named("schema", errNoClient)
+	}
 	note := func(operation string, request any) {
 		text, _ := json.Marshal(fields(request)) // which fields has read from JSON
 		all = append(all, operation+" "+string(text))
@@ -167,6 +188,9 @@ func (s *setup) ready(ctx context.Context, t plan.Table, description *types.Tabl
 }
 
 func (s *setup) Examine(ctx context.Context) ([]ability.Finding, error) {
+	if s.client == nil {
+		return nil, named("examine", errNoClient)
+	}
 	found, err := s.examine(ctx)
 	return found, named("examine", err)
 }

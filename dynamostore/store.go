@@ -41,10 +41,12 @@ type Options struct {
 	// Strict makes numbers without an event ErrCorrupt when no mark proves that they never had one or that it was deleted alone. Otherwise
 	// they are accepted in tables that a plugin or library may have left so, and annals.Result.Unused and Check report them.
 	Strict bool
-	// Lean sends the requests for items without the layers of the SDK, which take much of the processor time of an append. It has no effect where the
-	// client is not a *dynamodb.Client, or has middleware, interceptors, metrics, traces, logs, compressed answers, or resolvers of endpoints or
-	// signatures of its own, which need these layers, nor in AWS Lambda.
-	Lean     bool
+	// Lean sends the requests for items, and reads the items of answers, without the layers of the SDK, which take much of the processor time. It has no effect where the
+	// client is not a *dynamodb.Client, or has middleware, interceptors, metrics, traces, logs, compressed answers, or a protocol, a signer or resolvers of
+	// endpoints or signatures of its own, which need these layers, nor in AWS Lambda.
+	Lean bool
+	// ReadOnly opens the store for reading: Open creates no table and stores no settings, and every write is ErrUnsupported, also Subscribe. The program needs no right to write.
+	ReadOnly bool
 	Observer annals.Observer
 }
 
@@ -67,6 +69,7 @@ type Store struct {
 	*driver.Store
 	offer         plan.Offer
 	engine        *engine
+	readOnly      bool
 	types         map[string]*stateType
 	common        *stateType                  // of all other entity types
 	locks         locks                       // for changes that have a handler
@@ -82,7 +85,7 @@ var (
 
 // Execute runs a function of the layout beyond the contracts; the package of the layout exports these functions.
 func (s *Store) Execute(ctx context.Context, f plan.Function) error {
-	return execute(ctx, s.Store, s.view(s.engine, nil), f)
+	return execute(ctx, s.Store, s.view(s.executor(s.engine), nil), f)
 }
 
 // execute runs f in s, whose driver is v.
@@ -107,19 +110,16 @@ func execute(ctx context.Context, s *driver.Store, v view, f plan.Function) erro
 func Open(ctx context.Context, client Client, layout Layout, o Options) (*Store, error) {
 	s, err := open(ctx, client, layout, o)
 	if err != nil {
-		e, ok := err.(*annals.Error) //nolint:errorlint // all errors of the engine and of layouts are
-		if !ok {
-			e = &annals.Error{Kind: annals.ErrInvalid, Err: err}
-		}
-		e.Op = "open"
-		return nil, e
+		return nil, named("open", err)
 	}
 	return s, nil
 }
 
+var errNoClient = errors.New("the client is nil")
+
 func open(ctx context.Context, client Client, layout Layout, o Options) (*Store, error) {
 	if client == nil {
-		return nil, errors.New("the client is nil")
+		return nil, errNoClient
 	}
 	s, err := newStore(client, layout, o)
 	if err != nil {
@@ -168,7 +168,8 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 		}
 	}
 	s := &Store{
-		offer: offer,
+		offer:    offer,
+		readOnly: o.ReadOnly,
 		engine: &engine{
 			client:    client,
 			tables:    map[string]plan.Table{},
@@ -179,18 +180,41 @@ func newStore(client Client, layout Layout, o Options) (*Store, error) {
 			clock:     time.Now,
 		},
 	}
-	s.Store = driver.New(s.view(s.engine, nil), driver.Options{Name: "dynamodb/" + offer.Name, Self: s, Atomically: s.atomically, Observer: o.Observer, Strict: o.Strict})
+	s.Store = driver.New(s.view(s.executor(s.engine), nil), driver.Options{Name: "dynamodb/" + offer.Name, Self: s, Atomically: s.atomically, Observer: o.Observer, ReadOnly: o.ReadOnly, Strict: o.Strict})
 	s.meter = sync.OnceValues(func() (*meter, error) { return newMeter(s, layout) })
 	return s, s.compileTypes(o)
+}
+
+// executor is e, or one that refuses writes when the store is open for reading only.
+func (s *Store) executor(e *engine) plan.Executor {
+	if s.readOnly {
+		return lookOnly{e}
+	}
+	return e
 }
 
 // openTables prepares tables and checks what is stored in them.
 func (s *Store) openTables(ctx context.Context, tables []plan.Table, check plan.Check, o Options) error {
 	created, err := s.prepareTables(ctx, tables, o)
 	if err == nil && check != nil {
-		err = check(ctx, s.engine, created)
+		err = check(ctx, s.executor(s.engine), created)
+		if errors.Is(err, errWrites) {
+			err = s.refuseItems(ctx, tables)
+		}
 	}
 	return err
+}
+
+// refuseItems refuses tables with items whose settings are not stored, or whose index is not filled, and which may not be written.
+func (s *Store) refuseItems(ctx context.Context, tables []plan.Table) error {
+	for _, t := range tables {
+		if items, err := s.engine.Scan(ctx, t.Name, 1); err != nil {
+			return err
+		} else if len(items) > 0 {
+			return plan.Misfit("table %q holds items, and opening it would store settings or fill an index: open it without ReadOnly first", t.Name)
+		}
+	}
+	return nil
 }
 
 // view is the driver.Driver of a Store, or of a store inside a transaction. The layout does what it has no method for.

@@ -3,7 +3,6 @@ package dynamostore
 import (
 	"slices"
 
-	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/subscription"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,20 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Schema returns the tables that Open creates with Options.CreateTables for a layout and the options o, in an account that has none of them: those of the
-// layout, those of Options.StateTypes, then that of Options.Subscriptions. The format is that of a tool that manages an account: "cloudformation", also for
-// "", "terraform" for a file whose name ends in .tf.json, or "json", a list of the requests (dynamodb.CreateTableInput). The tools keep the tables when
-// a change would remove them. Add tags, encryption and backups to the text. No request is sent. The error is ErrInvalid when the settings are wrong,
-// ErrUnsupported for another format.
-func Schema(layout Layout, o Options, format string) (string, error) {
-	s, err := newStore(nil, layout, o)
-	if err != nil {
-		return "", &annals.Error{Op: "schema", Kind: annals.ErrInvalid, Err: err}
-	}
-	return (&setup{store: s, o: o}).Schema(format)
-}
-
-// creations are the requests of Schema.
+// creations are the requests that create all tables.
 func (s *Store) creations(o Options) (all []*dynamodb.CreateTableInput) {
 	for _, t := range s.allTables(o) {
 		all = append(all, creation(s.indexed(t), o))

@@ -64,7 +64,11 @@ func TestSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			schema := func(format string) string {
-				text, err := dynamostore.Schema(c.layout, c.o, format)
+				s, err := dynamostore.NewSetup(nil, c.layout, c.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := s.Schema(format)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -134,7 +138,7 @@ func TestNamesOfResources(t *testing.T) {
 	}
 }
 
-func TestSchemaOfWrongSettings(t *testing.T) {
+func TestSetupWithWrongSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		layout dynamostore.Layout
@@ -144,8 +148,20 @@ func TestSchemaOfWrongSettings(t *testing.T) {
 		"a layout":     {commit.Layout{FillIndex: true}, dynamostore.Options{}},
 		"a state type": {commit.Layout{}, dynamostore.Options{Findable: map[string][]dynamostore.Findable{"A": {{Column: "color"}}}}},
 	} {
-		if text, err := dynamostore.Schema(c.layout, c.o, ""); !errors.Is(err, annals.ErrInvalid) || text != "" {
-			t.Errorf("%s: %q, %v", name, text, err)
+		if _, err := dynamostore.NewSetup(nil, c.layout, c.o); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s, err := dynamostore.NewSetup(nil, commit.Layout{}, dynamostore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, pending := s.Pending(t.Context())
+	_, migrate := s.Migrate(t.Context())
+	_, examine := s.Examine(t.Context())
+	for _, err := range []error{pending, migrate, examine} {
+		if !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("without a client: %v", err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 type scripted struct {
 	Client
 	sent   []time.Time
+	tokens []string // of transactions
 	answer func(ctx context.Context, n int) error
 }
 
@@ -32,7 +33,8 @@ func (c *scripted) PutItem(ctx context.Context, _ *dynamodb.PutItemInput, _ ...f
 	return &dynamodb.PutItemOutput{}, c.reply(ctx)
 }
 
-func (c *scripted) TransactWriteItems(ctx context.Context, _ *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+func (c *scripted) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	c.tokens = append(c.tokens, *in.ClientRequestToken)
 	return &dynamodb.TransactWriteItemsOutput{}, c.reply(ctx)
 }
 
@@ -68,6 +70,74 @@ func TestTransactionIsNotSentWithAForgottenToken(t *testing.T) {
 			t.Error("a slot is still taken")
 		}
 	})
+}
+
+// A transaction whose answer was lost has the time at which it was sent first. It is not sent so late that its events would be missed by
+// followers that look back as far as they have to.
+func TestTransactionIsNotSentLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{answer: func(_ context.Context, n int) error {
+			if n == 0 {
+				time.Sleep(10 * time.Second)
+				return errors.New("no answer")
+			}
+			return &types.ProvisionedThroughputExceededException{}
+		}}
+		e := c.engine()
+		var stamped time.Time
+		op := opOn("x")
+		op.Stamp = func(now time.Time) { stamped = now }
+		_, err := e.Write(t.Context(), plan.Write{Ops: []plan.Op{op}, Token: plan.NewToken()})
+		if !errors.Is(err, annals.ErrUnknown) {
+			t.Errorf("got error %v, want ErrUnknown", err)
+		}
+		if last := c.sent[len(c.sent)-1]; len(c.sent) < 3 || last.Sub(stamped) > keepsTime {
+			t.Errorf("sent %d times, the last time %v after the time of its events, want at most %v", len(c.sent), last.Sub(stamped), keepsTime)
+		}
+		if len(e.slots) != 0 {
+			t.Error("a slot is still taken")
+		}
+	})
+}
+
+// A write whose token was used with another request is not stored, even if an answer to it was lost.
+func TestReusedTokenAfterLostAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &scripted{answer: func(_ context.Context, n int) error {
+			if n == 0 {
+				return errors.New("no answer")
+			}
+			return &types.IdempotentParameterMismatchException{}
+		}}
+		_, err := c.engine().Write(t.Context(), plan.Write{Ops: []plan.Op{opOn("x")}, Token: plan.TokenOf("x")})
+		if !errors.Is(err, annals.ErrConflict) || errors.Is(err, annals.ErrUnknown) || len(c.tokens) != 2 || c.tokens[0] != plan.TokenOf("x") || c.tokens[1] != c.tokens[0] {
+			t.Errorf("%v after the tokens %q, want ErrConflict after one token twice", err, c.tokens)
+		}
+	})
+}
+
+// The machine is suspended after an answer was lost, so that the monotonic clock stands still. Then a transaction is not sent with a token that the
+// service has forgotten, nor with the time that its events had before.
+func TestTransactionIsNotSentAfterTheMachineWasSuspended(t *testing.T) {
+	t.Parallel()
+	stamped := opOn("x")
+	stamped.Stamp = func(time.Time) {}
+	for _, w := range []plan.Write{{Ops: []plan.Op{opOn("x")}, Token: plan.NewToken()}, {Ops: []plan.Op{stamped, opOn("y")}}} {
+		synctest.Test(t, func(t *testing.T) {
+			var suspended time.Duration
+			c := &scripted{answer: func(context.Context, int) error {
+				suspended = time.Hour
+				return errors.New("no answer")
+			}}
+			e := c.engine()
+			e.clock = func() time.Time { return time.Now().Add(suspended) }
+			if _, err := e.Write(t.Context(), w); !errors.Is(err, annals.ErrUnknown) || len(c.sent) != 1 {
+				t.Errorf("%v after %d tries, want ErrUnknown after one", err, len(c.sent))
+			}
+		})
+	}
 }
 
 // The last try of a transaction ends before the service forgets its token, whatever the client waits for.

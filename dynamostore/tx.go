@@ -18,7 +18,7 @@ type Tx struct {
 	mu     sync.Mutex
 	items  []types.TransactWriteItem
 	writes []plan.Write
-	after  []func(context.Context) error // run after the transaction has been committed
+	after  []func(context.Context, plan.Executor) error // run after the transaction has been committed
 	before func(context.Context) (annals.State, bool, error)
 	done   bool
 }
@@ -53,7 +53,8 @@ func (t *Tx) end() []types.TransactWriteItem {
 }
 
 // InTx is ability.Transactor. Nothing is written before fn returns nil. So reads within fn do not see its writes, its receipts assume
-// that the transaction succeeds, and InTx returns the error of a conflict.
+// that the transaction succeeds, and InTx returns the error of a conflict. Rows that are deleted without a condition, as those of deleted events of
+// the layouts akka and esa, are removed after the commit. An error then is the Warning of the call: the next delete removes what is left.
 func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, in annals.Store) error) error {
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		tx := &Tx{}
@@ -65,16 +66,21 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx, i
 		if err := driver.InTx(ctx, s.Store, t, func(ctx context.Context, in *driver.Store) error {
 			defer tx.end()
 			return fn(ctx, tx, inTx{in, view})
-		}); err != nil || len(tx.writes)+len(tx.items) == 0 {
+		}); err != nil {
 			return err
 		}
-		if _, err := s.engine.transact(ctx, "", tx.writes, tx.items); err != nil {
-			return err
-		}
-		for _, do := range tx.after {
-			if err := do(ctx); err != nil {
+		stored := len(tx.writes)+len(tx.items) > 0
+		if stored {
+			if _, err := s.engine.transact(ctx, "", tx.writes, tx.items); err != nil {
 				return err
 			}
+		}
+		for _, do := range tx.after {
+			err := do(ctx, s.engine)
+			if err != nil && !stored {
+				return err
+			}
+			driver.Count(ctx, annals.Result{Warning: err})
 		}
 		return nil
 	})
@@ -124,18 +130,16 @@ func (c collector) Write(ctx context.Context, w plan.Write) (plan.Outcome, error
 }
 
 // DeleteAll is plan.Executor.
-func (c collector) DeleteAll(_ context.Context, table string, keys []plan.Item) error {
-	c.tx.mu.Lock()
-	defer c.tx.mu.Unlock()
-	c.tx.after = append(c.tx.after, func(ctx context.Context) error { return c.engine.DeleteAll(ctx, table, slices.Clone(keys)) })
-	return nil
+func (c collector) DeleteAll(ctx context.Context, table string, keys []plan.Item) error {
+	return c.Then(ctx, func(ctx context.Context, x plan.Executor) error { return x.DeleteAll(ctx, table, keys) })
 }
 
 // Then is plan.Executor.
-func (c collector) Then(_ context.Context, do func(ctx context.Context, x plan.Executor)) {
+func (c collector) Then(_ context.Context, do func(ctx context.Context, x plan.Executor) error) error {
 	c.tx.mu.Lock()
 	defer c.tx.mu.Unlock()
-	c.tx.after = append(c.tx.after, func(ctx context.Context) error { do(ctx, c.engine); return nil })
+	c.tx.after = append(c.tx.after, do)
+	return nil
 }
 
 // withItems is the engine, with the caller's own items in the transaction of each write.

@@ -3,10 +3,6 @@ package dynamostore
 import (
 	"context"
 	"errors"
-	"iter"
-	"maps"
-	"regexp"
-	"strings"
 	"sync"
 
 	"github.com/annals-go/annals"
@@ -14,6 +10,8 @@ import (
 	"github.com/annals-go/annals/driver"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 var (
@@ -58,9 +56,14 @@ func (s *Store) Sizes(ctx context.Context) (sizes []ability.Size, err error) {
 
 // Observed is ability.Observable.
 func (s *Store) Observed(o annals.Observer) annals.Store {
-	e := s.engine
-	e = &engine{client: e.client, tables: e.tables, described: e.described, slots: e.slots, attempts: e.attempts, clock: e.clock, observed: true}
-	return driver.New(s.view(e, nil), driver.Options{Name: "dynamodb/" + s.offer.Name, Observer: o})
+	e := s.engine.to(s.engine.client)
+	e.observed = true
+	return driver.New(s.view(s.executor(e), nil), driver.Options{Name: "dynamodb/" + s.offer.Name, Observer: o, ReadOnly: s.readOnly})
+}
+
+// to is e with another client.
+func (e *engine) to(c Client) *engine {
+	return &engine{client: c, tables: e.tables, described: e.described, slots: e.slots, attempts: e.attempts, clock: e.clock}
 }
 
 // meter is a store that writes nothing and counts. Its layout is one of its own, because layouts remember what was appended.
@@ -85,7 +88,7 @@ func newMeter(s *Store, layout Layout) (*meter, error) {
 	if err := own.compileTypes(o); err != nil {
 		return nil, err
 	}
-	m := &meter{x: &counter{engine: s.engine}}
+	m := &meter{x: &counter{engine: s.engine.to(empty{}), stored: s.engine}}
 	c, r := offer.On(m.x), offer.On(replacing{s.engine, m.x})
 	c.Snapshots, c.Offsets = r.Snapshots, r.Offsets // what they replace is needed for what they write
 	m.Store = driver.New(view{Contracts: c, s: own, x: m.x}, driver.Options{Name: "dynamodb/" + offer.Name})
@@ -102,63 +105,39 @@ func (m *meter) count(write func(annals.Store) error) (float64, error) {
 
 // counter is a plan.Executor over tables without items. It counts what is written.
 type counter struct {
-	*engine // tells the time, and reads items that are updated
+	*engine         // of a service that is empty
+	stored  *engine // reads items that are updated
 	units   float64
 }
 
-func (*counter) Get(context.Context, plan.Get) (plan.Item, bool, error) { return nil, false, nil }
+// empty is a service whose tables have no items.
+type empty struct{ Client }
 
-func (*counter) GetAll(context.Context, string, []plan.Item) ([]plan.Item, error) { return nil, nil }
-
-func (*counter) GetEach(_ context.Context, _ string, keys iter.Seq[plan.Item], _ int) iter.Seq2[plan.Item, error] {
-	return func(yield func(plan.Item, error) bool) {
-		for range keys {
-			if !yield(nil, nil) {
-				return
-			}
-		}
-	}
+func (empty) GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	return &dynamodb.GetItemOutput{}, nil
 }
 
-func (*counter) GetMany(_ context.Context, gets []plan.Get) ([]plan.Item, error) {
-	return make([]plan.Item, len(gets)), nil
+func (empty) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return &dynamodb.BatchGetItemOutput{}, nil
 }
 
-func (*counter) GetTogether(_ context.Context, gets []plan.Get) ([]plan.Item, error) {
-	return make([]plan.Item, len(gets)), nil
+func (empty) TransactGetItems(_ context.Context, in *dynamodb.TransactGetItemsInput, _ ...func(*dynamodb.Options)) (*dynamodb.TransactGetItemsOutput, error) {
+	return &dynamodb.TransactGetItemsOutput{Responses: make([]types.ItemResponse, len(in.TransactItems))}, nil
 }
 
-func (*counter) Query(context.Context, plan.Query) iter.Seq2[plan.Item, error] {
-	return nothing[plan.Item]
+func (empty) Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return &dynamodb.QueryOutput{}, nil
 }
 
-func (*counter) Merge(context.Context, []plan.Query, string) iter.Seq2[plan.Item, error] {
-	return nothing[plan.Item]
-}
-
-func (*counter) Series(_ context.Context, queries iter.Seq[plan.Query], _ int) iter.Seq2[plan.Page, error] {
-	return func(yield func(plan.Page, error) bool) {
-		n := 0
-		for range queries {
-			if !yield(plan.Page{Query: n, Last: true}, nil) {
-				return
-			}
-			n++
-		}
-	}
-}
-
-func (*counter) Scan(context.Context, string, int) ([]plan.Item, error) { return nil, nil }
-
-func (*counter) ScanAll(context.Context, string, []string, plan.Part) iter.Seq2[plan.Item, error] {
-	return nothing[plan.Item]
+func (empty) Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	return &dynamodb.ScanOutput{}, nil
 }
 
 func (*counter) DeleteAll(context.Context, string, []plan.Item) error { return nil }
 
-func (*counter) Then(context.Context, func(ctx context.Context, x plan.Executor)) {}
-
-func nothing[T any](func(T, error) bool) {}
+func (*counter) Then(context.Context, func(ctx context.Context, x plan.Executor) error) error {
+	return nil
+}
 
 // Write adds the units of w. A transaction takes twice the units, but in indexes.
 func (x *counter) Write(ctx context.Context, w plan.Write) (plan.Outcome, error) {
@@ -173,19 +152,19 @@ func (x *counter) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 	for _, op := range w.Ops {
 		it, before := op.Item(), plan.Item(nil) // an update takes the units of the larger item, of that before it and after it
 		if op.Update != "" {
-			stored, ok, err := x.engine.Get(ctx, plan.Get{Table: op.Table, Key: op.Key})
+			stored, ok, err := x.stored.Get(ctx, plan.Get{Table: op.Table, Key: op.Key})
 			if err != nil {
 				return out, err
 			}
 			if ok {
 				it, before = stored, stored
 			}
-			it = updated(it, op)
+			it = plan.Updated(it, op)
 		}
 		if err := plan.Fits(it); err != nil {
 			return out, err
 		}
-		t := x.engine.tables[op.Table]
+		t := x.tables[op.Table]
 		x.units += times * max(unitsOf(it), unitsOf(before))
 		for _, i := range t.Indexes {
 			keys := i
@@ -218,36 +197,12 @@ func (x replacing) Write(ctx context.Context, w plan.Write) (plan.Outcome, error
 
 func (replacing) DeleteAll(context.Context, string, []plan.Item) error { return nil }
 
-func (replacing) Then(context.Context, func(ctx context.Context, x plan.Executor)) {}
+func (replacing) Then(context.Context, func(ctx context.Context, x plan.Executor) error) error {
+	return nil
+}
 
 // unitsOf is one unit for each begun KB of an item.
 func unitsOf(it plan.Item) float64 { return float64(max((plan.Size(it)+1023)/1024, 1)) }
-
-// setting is what an update sets: a name, the name of an attribute that is taken if it is there, and a value or another name.
-var setting = regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), )?([:#]\w+)`)
-
-// updated is it after an update that plan.Update has built.
-func updated(it plan.Item, op plan.Op) plan.Item {
-	before := it
-	it = maps.Clone(it)
-	sets, removes, _ := strings.Cut(strings.TrimPrefix(op.Update, "SET "), " REMOVE ")
-	for _, set := range setting.FindAllStringSubmatch(sets, -1) {
-		for _, from := range set[2:] { // if_not_exists takes the first that there is
-			v, ok := op.Values[from]
-			if !ok {
-				v, ok = before[op.Names[from]]
-			}
-			if ok {
-				it[op.Names[set[1]]] = v
-				break
-			}
-		}
-	}
-	for name := range strings.SplitSeq(removes, ", ") {
-		delete(it, op.Names[name])
-	}
-	return it
-}
 
 // projected is what an index has of an item; nil when it does not have the item.
 func projected(t plan.Table, i plan.Index, it plan.Item) plan.Item {

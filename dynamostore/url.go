@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/akka"
@@ -76,6 +77,9 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	p := storeurl.Parse(u)
 	p.Text("region", &s.client.Region)
 	p.Text("endpoint", &s.client.Endpoint)
+	if at := s.client.Endpoint; at != "" && !strings.HasPrefix(at, "http://") && !strings.HasPrefix(at, "https://") {
+		p.Fault("endpoint", "does not begin with http:// or https://")
+	}
 	storeurl.Number(p, "connections", &s.client.MaxConnections)
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = s.client.MaxConnections
@@ -90,6 +94,7 @@ func (o Options) fromURL(u *url.URL) (s settings, err error) {
 	storeurl.Number(p, "attempts", &o.Attempts)
 	p.Flag("strict", &o.Strict)
 	p.Flag("lean", &o.Lean)
+	p.Flag("read_only", &o.ReadOnly)
 	s.store = o
 	fields := layoutFields(&commit.Layout{})
 	storeurl.Choice(p, "layout", &fields, map[string]func(*storeurl.Parameters) Layout{"commit": fields, "j5ik2o": layoutFields(&j5ik2o.Layout{}), "akka": layoutFields(&akka.Layout{}),

@@ -141,7 +141,7 @@ func TestOpenURLRefuses(t *testing.T) {
 		"dynamodb:?layout=none", "dynamodb:?tabel=x", "dynamodb:?connections=-1", "dynamodb:?create=perhaps", "dynamodb://host/?table=x",
 		"dynamodb:?table=orders;x=1", "dynamodb:?table=orders&%zz", "dynamodb:?%zz", "dynamodb:?table=a&table=b", "dynamodb:?table=",
 		"dynamodb:orders", "dynamodb:///orders", "dynamodb:?shards=8", "dynamodb:?layout=j5ik2o&table=x", "dynamodb:?table=x#y",
-		"dynamodb:?layout=j5ik2o&journal.sort_key=none",
+		"dynamodb:?layout=j5ik2o&journal.sort_key=none", "dynamodb:?endpoint=localhost:8000",
 	} {
 		if s, err := openers.Open(t.Context(), u); s != nil || !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%s: %v, %v", u, s, err)

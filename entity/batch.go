@@ -22,7 +22,8 @@ type batch[C, S, R any] struct {
 
 	write  host.Write
 	ctx    context.Context // of the write, with the values of the callers
-	err    error           // of the write, once it has ended
+	err    error           // of the write, once it has ended, or of the codec
+	sealed bool            // the write was encoded: err is not of the codec
 	finish *finish[R]      // nil: the state does not depend on the receipt of the write
 }
 
@@ -80,10 +81,11 @@ func (r *Runtime[C, S, R]) freeBatch(b *batch[C, S, R]) {
 func (e *entity[C, S, R]) seal(snapshot bool) bool {
 	b := e.next
 	e.current, e.next = b, nil
-	if b.views && b.finish == nil {
+	if b.views {
 		b.show(e.state)
 	}
 	b.err = e.state.Seal(&b.write, snapshot)
+	b.sealed = b.err == nil
 	if b.write.Empty {
 		b.answerStored()
 	}
@@ -143,7 +145,8 @@ func (b *batch[C, S, R]) answerStored() {
 
 // send writes b, or asks the store whether another owner has written.
 func (r *Runtime[C, S, R]) send(b *batch[C, S, R]) error {
-	b.ctx = onBehalf(r.writes.context(), b.commands)
+	ctx, now := r.writes.context()
+	b.ctx, b.write.Began = onBehalf(ctx, b.commands), now
 	if b.write.Empty {
 		return r.model.Confirm(b.ctx, &b.write)
 	}
@@ -160,7 +163,9 @@ func (e *entity[C, S, R]) settle() {
 	e.current = nil
 	switch err := b.err; {
 	case err == nil:
-		e.confirmed = time.Now()
+		if !b.write.Began.IsZero() { // else nothing was sent
+			e.confirmed = b.write.Began
+		}
 		e.finish(b)
 		for _, c := range b.commands {
 			c.answer()
@@ -171,11 +176,11 @@ func (e *entity[C, S, R]) settle() {
 		if !b.write.Empty {
 			e.pause(e.turns.Stored(b.last)) // other owners write after the last write of a turn
 		}
-	case errors.Is(err, annals.ErrUnknown):
+	case b.sealed && errors.Is(err, annals.ErrUnknown):
 		// What these commands decided may be stored: they are not decided again. The commands of the next batch are.
 		e.reload(nil)
 		failAll(b.commands, err)
-	case errors.Is(err, annals.ErrConflict):
+	case b.sealed && errors.Is(err, annals.ErrConflict):
 		e.overtaken(b, err)
 	case len(b.commands) > 1 && blamesOne(err):
 		e.single = len(b.commands) // written one by one, only the command at fault fails
@@ -193,12 +198,10 @@ func (e *entity[C, S, R]) finish(b *batch[C, S, R]) {
 		return
 	}
 	c := b.commands[len(b.commands)-1]
-	if c.result.Reply, c.err = b.finish.run(e.runtime.writes.context(), &b.write, b.finish.receipt); c.err != nil {
+	ctx, _ := e.runtime.writes.context()
+	if c.result.Reply, c.err = b.finish.run(ctx, &b.write, b.finish.receipt); c.err != nil {
 		c.result = behavior.Result[R]{}
 		e.loaded = false
-	}
-	if b.views {
-		b.show(e.state)
 	}
 }
 

@@ -34,7 +34,16 @@ func gated(s *hooked) gate {
 	return g
 }
 
-// pass lets one write through and waits until everybody has done with it what he can.
+// held sends a command, and returns when its write waits for the gate.
+func held(t *testing.T, s *hooked, rt asks, amount int) (gate, <-chan answer) {
+	t.Helper()
+	g := gated(s)
+	reply := ask(t.Context(), rt, amount)
+	synctest.Wait()
+	return g, reply
+}
+
+// pass lets one write through, and waits until everything in the bubble waits.
 func (g gate) pass() {
 	g.open <- struct{}{}
 	synctest.Wait()
@@ -43,112 +52,105 @@ func (g gate) pass() {
 // Guards "!e.writing" of task write in entity.upcoming.
 func TestOneWriteInFlight(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			var inFlight, most atomic.Int64
-			s.write = func(_ context.Context, _ written, next func() error) error {
-				most.Store(max(most.Load(), inFlight.Add(1)))
-				defer inFlight.Add(-1)
-				time.Sleep(5 * time.Millisecond)
-				return next()
-			}
-			rt := start(s, entity.Options{})
-			var wg sync.WaitGroup
-			for i := range 100 {
-				wg.Go(func() {
-					time.Sleep(time.Duration(i) * time.Millisecond / 2)
-					if _, err := rt.Ask(t.Context(), "a", 1); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			if most.Load() != 1 {
-				t.Errorf("%d writes at once", most.Load())
-			}
-			mustAsk(t, rt, 0, 100)
-		})
+		s := newHooked()
+		var inFlight, most atomic.Int64
+		s.write = func(_ context.Context, _ written, next func() error) error {
+			most.Store(max(most.Load(), inFlight.Add(1)))
+			defer inFlight.Add(-1)
+			time.Sleep(5 * time.Millisecond)
+			return next()
+		}
+		rt := start(s, entity.Options{})
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond / 2)
+				if _, err := rt.Ask(t.Context(), "a", 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if most.Load() != 1 {
+			t.Errorf("%d writes at once", most.Load())
+		}
+		mustAsk(t, rt, 0, 100)
 	})
 }
 
-// host.Send repeats the same Write: the WriteID is made once, in Seal.
+// The host repeats the same Write: the WriteID is made once, in Seal.
 func TestRetriesAreIdentical(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			var tries []written
-			step := make(chan error)
-			s.write = func(_ context.Context, w written, next func() error) error {
-				w.commit.Events = slices.Clone(w.commit.Events)
-				tries = append(tries, w)
-				err := <-step
-				if err == nil {
-					return next()
-				}
-				if len(tries) == 1 {
-					_ = next() // the answer gets lost
-				}
-				return err
+		s := newHooked()
+		var tries []written
+		step := make(chan error)
+		s.write = func(_ context.Context, w written, next func() error) error {
+			w.commit.Events = slices.Clone(w.commit.Events)
+			tries = append(tries, w)
+			err := <-step
+			if err == nil {
+				return next()
 			}
-			rt := start(s, entity.Options{})
-			first := ask(t.Context(), rt, 5)
-			synctest.Wait()
-			second := ask(t.Context(), rt, 6) // must not slip into the retries
-			for _, kind := range []error{annals.ErrUnknown, annals.ErrUnavailable, nil, nil} {
-				if kind != nil {
-					kind = &annals.Error{Op: "test", Kind: kind}
-				}
-				step <- kind
+			if len(tries) == 1 {
+				_ = next() // the answer gets lost
 			}
-			synctest.Wait()
-			answered(t, first, 5, nil)
-			answered(t, second, 11, nil)
-			if len(tries) != 4 {
-				t.Fatalf("%d writes, want 3 of the first and 1 of the second", len(tries))
+			return err
+		}
+		rt := start(s, entity.Options{})
+		first := ask(t.Context(), rt, 5)
+		synctest.Wait()
+		second := ask(t.Context(), rt, 6) // must not slip into the retries
+		for _, kind := range []error{annals.ErrUnknown, annals.ErrUnavailable, nil, nil} {
+			if kind != nil {
+				kind = &annals.Error{Op: "test", Kind: kind}
 			}
-			for _, again := range tries[1:3] {
-				if again.state.FirstTry {
-					t.Error("a write whose answer got lost is called a first try")
-				}
-				again.n, again.state.FirstTry = tries[0].n, tries[0].state.FirstTry
-				if !reflect.DeepEqual(again, tries[0]) {
-					t.Errorf("sent %+v, then %+v", tries[0], again)
-				}
+			step <- kind
+		}
+		answered(t, first, 5, nil)
+		answered(t, second, 11, nil)
+		if len(tries) != 4 {
+			t.Fatalf("%d writes, want 3 of the first and 1 of the second", len(tries))
+		}
+		for _, again := range tries[1:3] {
+			if again.state.FirstTry {
+				t.Error("a write whose answer got lost is called a first try")
 			}
-			if tries[0].commit.WriteID == (annals.WriteID{}) && tries[0].state.WriteID == (annals.WriteID{}) {
-				t.Error("a write has no WriteID")
+			again.n, again.state.FirstTry = tries[0].n, tries[0].state.FirstTry
+			if !reflect.DeepEqual(again, tries[0]) {
+				t.Errorf("sent %+v, then %+v", tries[0], again)
 			}
-		})
+		}
+		if tries[0].commit.WriteID == (annals.WriteID{}) && tries[0].state.WriteID == (annals.WriteID{}) {
+			t.Error("a write has no WriteID")
+		}
 	})
 }
 
 // Commands are decided while a write is in flight, on the state that it will produce, and share the next write.
 func TestWaitingCommandsShareTheNextWrite(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			g := gated(s)
-			rt := start(s, entity.Options{})
-			first := ask(t.Context(), rt, 1)
+		s := newHooked()
+		g := gated(s)
+		rt := start(s, entity.Options{})
+		first := ask(t.Context(), rt, 1)
+		synctest.Wait()
+		var others []<-chan answer
+		for range 20 {
+			others = append(others, ask(t.Context(), rt, 1))
 			synctest.Wait()
-			var others []<-chan answer
-			for range 20 {
-				others = append(others, ask(t.Context(), rt, 1))
-				synctest.Wait()
-			}
-			g.pass()
-			answered(t, first, 1, nil)
-			for _, ch := range others {
-				unanswered(t, ch)
-			}
-			g.pass()
-			for i, ch := range others {
-				answered(t, ch, i+2, nil)
-			}
-			if n := s.writes.Load(); n != 2 {
-				t.Errorf("%d writes, want 2", n)
-			}
-		})
+		}
+		g.pass()
+		answered(t, first, 1, nil)
+		for _, ch := range others {
+			unanswered(t, ch)
+		}
+		g.pass()
+		for i, ch := range others {
+			answered(t, ch, i+2, nil)
+		}
+		if n := s.writes.Load(); n != 2 {
+			t.Errorf("%d writes, want 2", n)
+		}
 	})
 }
 
@@ -182,23 +184,20 @@ func TestDecidesWhileAWriteIsInFlight(t *testing.T) {
 // A reply or rejection that was decided on a state is given only after that state is stored.
 func TestReadsAndRejectionsWaitForWhatTheySaw(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			g := gated(s)
-			rt := start(s, entity.Options{})
-			deposit := ask(t.Context(), rt, 5)
-			synctest.Wait()
-			read := ask(t.Context(), rt, 0)
-			synctest.Wait()
-			rejected := ask(t.Context(), rt, -6)
-			synctest.Wait()
-			unanswered(t, read)
-			unanswered(t, rejected)
-			g.pass()
-			answered(t, deposit, 5, nil)
-			answered(t, read, 5, nil)
-			answered(t, rejected, 0, errPoor)
-		})
+		s := newHooked()
+		g := gated(s)
+		rt := start(s, entity.Options{})
+		deposit := ask(t.Context(), rt, 5)
+		synctest.Wait()
+		read := ask(t.Context(), rt, 0)
+		synctest.Wait()
+		rejected := ask(t.Context(), rt, -6)
+		unanswered(t, read)
+		unanswered(t, rejected)
+		g.pass()
+		answered(t, deposit, 5, nil)
+		answered(t, read, 5, nil)
+		answered(t, rejected, 0, errPoor)
 	})
 }
 

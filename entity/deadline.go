@@ -12,26 +12,20 @@ type deadlines struct {
 	base    context.Context // of the runtime
 	timeout time.Duration
 
-	mu  sync.Mutex
-	ctx context.Context // nil: the next write makes one
+	mu   sync.Mutex
+	ctx  context.Context // nil before the first write
+	made time.Time       // when ctx was
 }
 
-// context ends after timeout, or up to an eighth of it earlier.
-func (d *deadlines) context() context.Context {
+// context returns a context that ends after timeout, or up to an eighth of it earlier, and the time at which it was called.
+func (d *deadlines) context() (context.Context, time.Time) {
+	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx == nil {
+	if d.ctx == nil || now.Sub(d.made) >= d.timeout/8 {
 		ctx, cancel := context.WithTimeout(d.base, d.timeout)
 		context.AfterFunc(ctx, cancel)
-		time.AfterFunc(d.timeout/8, d.retire)
-		d.ctx = ctx
+		d.ctx, d.made = ctx, now
 	}
-	return d.ctx
-}
-
-// retire has the next write make a context of its own.
-func (d *deadlines) retire() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ctx = nil
+	return d.ctx, now
 }

@@ -39,7 +39,7 @@ type entity[C, S, R any] struct {
 	next      *batch[C, S, R] // being decided; nil: no commands
 	turns     host.Turns
 	single    int       // so many commands to come are written one by one
-	confirmed time.Time // when the store last answered for the state
+	confirmed time.Time // when the store was last asked for the state, and has answered
 }
 
 // confirmWithin is how long a state counts without an answer of the store. Another owner can delete the entity at any time. It is forgotten
@@ -58,9 +58,15 @@ func (e *entity[C, S, R]) push(c *command[C, S, R]) (work bool) {
 func (e *entity[C, S, R]) abandoned() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.left++; 2*e.left > e.mailbox.len() {
-		e.mailbox.drop((*command[C, S, R]).hasLeft)
-		e.left = 0
+	if e.left++; 2*e.left <= e.mailbox.len() {
+		return
+	}
+	waited := e.waits()
+	e.mailbox.drop((*command[C, S, R]).hasLeft)
+	e.left = 0
+	if waited && !e.waits() && !e.working { // otherwise e would not become idle: after the pause there is nothing to do
+		e.working = true
+		e.begin()
 	}
 }
 
@@ -207,7 +213,7 @@ func (e *entity[C, S, R]) decide(c *command[C, S, R]) {
 	if !c.take() {
 		return
 	}
-	if !e.runtime.o.SingleOwner && e.current == nil && e.next.len() == 0 && time.Since(e.confirmed) > confirmWithin {
+	if c.fresh && e.current == nil && e.next.len() == 0 && time.Since(e.confirmed) > confirmWithin {
 		e.loaded = false
 		e.requeue(c)
 		return

@@ -42,65 +42,60 @@ func forget(s annals.Store) func(ctx context.Context) error {
 // Evict waits for the commands and the write before it. Commands after it wait for Evict. An entity that was forgotten does not come back.
 func TestEvict(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			rt := start(s, entity.Options{SingleOwner: true})
-			mustAsk(t, rt, 5, 5)
-			g := gated(s)
-			first := ask(t.Context(), rt, 10)
-			synctest.Wait()
-			second := ask(t.Context(), rt, 10)
-			synctest.Wait()
-			began, goOn, evicted := false, make(chan struct{}), make(chan error, 1)
-			go func() {
-				evicted <- rt.Evict(t.Context(), "a", func(ctx context.Context) error {
-					began = true
-					<-goOn
-					return forget(s.mem)(ctx)
-				})
-			}()
-			synctest.Wait()
-			later := ask(t.Context(), rt, 1)
-			read := view(t.Context(), rt)
-			synctest.Wait()
-			g.pass()
-			answered(t, first, 15, nil)
-			if began {
-				t.Error("Evict did not wait for the command that was decided before it")
-			}
-			g.pass()
-			answered(t, second, 25, nil)
-			if !began {
-				t.Error("Evict does not begin")
-			}
-			s.heal()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if _, err := rt.Ask(ctx, "a", 1); !errors.Is(err, annals.ErrUnavailable) {
-				t.Errorf("%v of a command during Evict, want that it waited in vain", err)
-			}
-			unanswered(t, later)
-			close(goOn)
-			if err := <-evicted; err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-			answered(t, later, 1, nil)
-			if got := <-read; got.err != nil || got.number > 1 {
-				t.Errorf("saw %+v of a forgotten entity", got)
-			}
-			mustView(t, rt, 1, 1)
-			if err := rt.Evict(t.Context(), "absent", nil); err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-			if s := rt.Stats(); s != (entity.Stats{Entities: 1, Evicted: 1}) {
-				t.Errorf("%+v", s)
-			}
-			if err := rt.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+		s := newHooked()
+		rt := start(s, entity.Options{SingleOwner: true})
+		mustAsk(t, rt, 5, 5)
+		g, first := held(t, s, rt, 10)
+		second := ask(t.Context(), rt, 10)
+		synctest.Wait()
+		began, goOn, evicted := false, make(chan struct{}), make(chan error, 1)
+		go func() {
+			evicted <- rt.Evict(t.Context(), "a", func(ctx context.Context) error {
+				began = true
+				<-goOn
+				return forget(s.mem)(ctx)
+			})
+		}()
+		synctest.Wait()
+		later := ask(t.Context(), rt, 1)
+		read := view(t.Context(), rt)
+		synctest.Wait()
+		g.pass()
+		answered(t, first, 15, nil)
+		if began {
+			t.Error("Evict did not wait for the command that was decided before it")
+		}
+		g.pass()
+		answered(t, second, 25, nil)
+		if !began {
+			t.Error("Evict does not begin")
+		}
+		s.heal()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := rt.Ask(ctx, "a", 1); !errors.Is(err, annals.ErrUnavailable) {
+			t.Errorf("%v of a command during Evict, want that it waited in vain", err)
+		}
+		unanswered(t, later)
+		close(goOn)
+		if err := <-evicted; err != nil {
+			t.Error(err)
+		}
+		answered(t, later, 1, nil)
+		if got := <-read; got.err != nil || got.number > 1 {
+			t.Errorf("saw %+v of a forgotten entity", got)
+		}
+		mustView(t, rt, 1, 1)
+		if err := rt.Evict(t.Context(), "absent", nil); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if s := rt.Stats(); s != (entity.Stats{Entities: 1, Evicted: 1}) {
+			t.Errorf("%+v", s)
+		}
+		if err := rt.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -142,51 +137,49 @@ func TestEvictWaitsForTheSnapshot(t *testing.T) {
 // Evict removes the entity from memory also when the entity cannot be read, its callers have left, or the function fails.
 func TestEvictDropsFromMemory(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			rt := start(s, entity.Options{SingleOwner: true, MaxEntities: 1})
-			gone := func(when string, err, want error) {
-				t.Helper()
-				synctest.Wait()
-				if rt.Len() != 0 || !errors.Is(err, want) {
-					t.Errorf("%s: %d in memory, %v, want %v", when, rt.Len(), err, want)
-				}
+		s := newHooked()
+		rt := start(s, entity.Options{SingleOwner: true, MaxEntities: 1})
+		gone := func(when string, err, want error) {
+			t.Helper()
+			synctest.Wait()
+			if rt.Len() != 0 || !errors.Is(err, want) {
+				t.Errorf("%s: %d in memory, %v, want %v", when, rt.Len(), err, want)
 			}
-			gone("never loaded", rt.Evict(t.Context(), "a", nil), nil)
-			mustAsk(t, rt, 5, 5)
-			gone("loaded", rt.Evict(t.Context(), "a", nil), nil)
-			mustAsk(t, rt, 5, 10)
-			own := errors.New("of the test")
-			gone("failed", rt.Evict(t.Context(), "a", func(context.Context) error { return own }), own)
-			func() {
-				defer func() { _ = recover() }()
-				_ = rt.Evict(t.Context(), "a", func(context.Context) error { panic("of the test") })
-			}()
-			gone("panicked", nil, nil)
+		}
+		gone("never loaded", rt.Evict(t.Context(), "a", nil), nil)
+		mustAsk(t, rt, 5, 5)
+		gone("loaded", rt.Evict(t.Context(), "a", nil), nil)
+		mustAsk(t, rt, 5, 10)
+		own := errors.New("of the test")
+		gone("failed", rt.Evict(t.Context(), "a", func(context.Context) error { return own }), own)
+		func() {
+			defer func() { _ = recover() }()
+			_ = rt.Evict(t.Context(), "a", func(context.Context) error { panic("of the test") })
+		}()
+		gone("panicked", nil, nil)
 
-			s.read = func(context.Context, annals.PersistenceID) error { return own }
-			if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, own) {
-				t.Error(err)
-			}
-			gone("cannot be loaded", rt.Evict(t.Context(), "a", nil), nil)
-			s.read = nil
+		s.read = func(context.Context, annals.PersistenceID) error { return own }
+		if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, own) {
+			t.Error(err)
+		}
+		gone("cannot be loaded", rt.Evict(t.Context(), "a", nil), nil)
+		s.read = nil
 
-			mustAsk(t, rt, 5, 15)
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
-			if err := rt.Evict(ended, "a", nil); !errors.Is(err, annals.ErrUnavailable) || rt.Len() != 1 {
-				t.Errorf("%v, %d in memory, want that it stays", err, rt.Len())
-			}
-			if err := rt.Evict(t.Context(), "", nil); !errors.Is(err, annals.ErrInvalid) {
-				t.Error(err)
-			}
-			if err := rt.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if err := rt.Evict(t.Context(), "a", nil); !errors.Is(err, annals.ErrClosed) {
-				t.Errorf("%v, want closed", err)
-			}
-		})
+		mustAsk(t, rt, 5, 15)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := rt.Evict(ended, "a", nil); !errors.Is(err, annals.ErrUnavailable) || rt.Len() != 1 {
+			t.Errorf("%v, %d in memory, want that it stays", err, rt.Len())
+		}
+		if err := rt.Evict(t.Context(), "", nil); !errors.Is(err, annals.ErrInvalid) {
+			t.Error(err)
+		}
+		if err := rt.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := rt.Evict(t.Context(), "a", nil); !errors.Is(err, annals.ErrClosed) {
+			t.Errorf("%v, want closed", err)
+		}
 	})
 }
 
@@ -194,41 +187,36 @@ func TestEvictDropsFromMemory(t *testing.T) {
 // the commands that wait for it.
 func TestEvictGivenUp(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			rt := start(s, entity.Options{})
-			mustAsk(t, rt, 5, 5)
-			g := gated(s)
-			first := ask(t.Context(), rt, 1)
-			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			err := rt.Evict(ctx, "a", func(context.Context) error { t.Error("called too late"); return nil })
-			if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			g.pass()
-			answered(t, first, 6, nil)
-			s.heal()
-			mustAsk(t, rt, 1, 7)
+		s := newHooked()
+		rt := start(s, entity.Options{})
+		mustAsk(t, rt, 5, 5)
+		g, first := held(t, s, rt, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := rt.Evict(ctx, "a", func(context.Context) error { t.Error("called too late"); return nil })
+		if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		g.pass()
+		answered(t, first, 6, nil)
+		s.heal()
+		mustAsk(t, rt, 1, 7)
 
-			goOn, evicted := make(chan struct{}), make(chan error, 1)
-			go func() { evicted <- rt.Evict(t.Context(), "a", func(context.Context) error { <-goOn; return nil }) }()
-			synctest.Wait()
-			later := ask(t.Context(), rt, 1)
-			synctest.Wait()
-			if err := rt.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Shutdown: %v", err)
-			}
-			close(goOn)
-			if err := <-evicted; err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-			answered(t, later, 0, annals.ErrClosed)
-			if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
-				t.Errorf("%v, %d in memory", err, rt.Len())
-			}
-		})
+		goOn, evicted := make(chan struct{}), make(chan error, 1)
+		go func() { evicted <- rt.Evict(t.Context(), "a", func(context.Context) error { <-goOn; return nil }) }()
+		synctest.Wait()
+		later := ask(t.Context(), rt, 1)
+		synctest.Wait()
+		if err := rt.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		close(goOn)
+		if err := <-evicted; err != nil {
+			t.Error(err)
+		}
+		answered(t, later, 0, annals.ErrClosed)
+		if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
+			t.Errorf("%v, %d in memory", err, rt.Len())
+		}
 	})
 }

@@ -84,6 +84,21 @@ func deletedByAnother(t *testing.T, open func(annals.Store, entity.Options) (*en
 	mustAsk(t, other, 0, sum+amount)
 }
 
+// A load that takes longer than a state counts without an answer of the store is enough for the commands that have waited for it.
+func TestLongLoad(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		s := newHooked()
+		s.read = func(context.Context, annals.PersistenceID) error { time.Sleep(ability.ForgetAge / 2); return nil }
+		rt := start(s, entity.Options{RecoveryTimeout: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), ability.ForgetAge)
+		defer cancel()
+		if got, err := rt.Ask(ctx, "a", 5); got != 5 || err != nil {
+			t.Errorf("%d, %v", got, err)
+		}
+		_ = rt.Shutdown(t.Context())
+	})
+}
+
 // The commands that were decided while a write was in flight share one look at the store, and need none when one of them
 // writes.
 func TestOneLookForABatch(t *testing.T) {
@@ -106,9 +121,7 @@ func TestOneLookForABatch(t *testing.T) {
 						t.Fatal(err)
 					}
 					mustAsk(t, rt, 5, 5)
-					g := gated(s)
-					first := ask(t.Context(), rt, 1)
-					synctest.Wait()
+					g, first := held(t, s, rt, 1)
 					s.looks.Store(0)
 					var all []<-chan answer
 					for _, amount := range c.amounts {

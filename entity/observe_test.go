@@ -15,6 +15,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // recorder is an Observer that writes down what it is told.
@@ -138,28 +139,43 @@ func TestObserver(t *testing.T) {
 // A caller's context gives a write its values, but does not end it.
 func TestCallersDoNotEndAWrite(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			ctx, cancel := context.WithTimeout(as(t.Context(), "ann"), time.Second)
-			defer cancel()
-			s.write = func(ctx context.Context, _ written, next func() error) error {
-				time.Sleep(2 * time.Second)
-				end, ok := ctx.Deadline()
-				within, stop := context.WithTimeout(ctx, time.Second)
-				defer stop()
-				if ctx.Err() != nil || within.Err() != nil || within.Value(caller{}) != "ann" || !ok || time.Until(end) > 10*time.Second {
-					t.Errorf("the write's context: %v, %v, value %v, ends %v", ctx.Err(), within.Err(), within.Value(caller{}), end)
-				}
-				return next()
-			}
-			rt := start(s, entity.Options{})
-			if _, err := rt.Ask(ctx, "a", 5); !errors.Is(err, annals.ErrUnknown) {
-				t.Error(err)
-			}
+		s := newHooked()
+		ctx, cancel := context.WithTimeout(as(t.Context(), "ann"), time.Second)
+		defer cancel()
+		s.write = func(ctx context.Context, _ written, next func() error) error {
 			time.Sleep(2 * time.Second)
-			s.heal()
-			mustAsk(t, rt, 0, 5)
-		})
+			end, ok := ctx.Deadline()
+			within, stop := context.WithTimeout(ctx, time.Second)
+			defer stop()
+			if ctx.Err() != nil || within.Err() != nil || within.Value(caller{}) != "ann" || !ok || time.Until(end) > 10*time.Second {
+				t.Errorf("the write's context: %v, %v, value %v, ends %v", ctx.Err(), within.Err(), within.Value(caller{}), end)
+			}
+			return next()
+		}
+		rt := start(s, entity.Options{})
+		if _, err := rt.Ask(ctx, "a", 5); !errors.Is(err, annals.ErrUnknown) {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		s.heal()
+		mustAsk(t, rt, 0, 5)
+	})
+}
+
+// A command that is sent with the context of a call for several callers is that of one caller.
+func TestOneCallerWithinACallForSeveral(t *testing.T) {
+	eachKind(t, func(t *testing.T, start starter) {
+		s := newHooked()
+		s.write = func(ctx context.Context, _ written, next func() error) error {
+			if all := annals.Callers(ctx); all != nil || ctx.Value(caller{}) != "ann" {
+				t.Errorf("%d callers, value %v", len(all), ctx.Value(caller{}))
+			}
+			return next()
+		}
+		ctx := as(t.Context(), "ann")
+		if _, err := start(s, entity.Options{}).Ask(contexts.WithCallers(ctx, []context.Context{ctx, ctx}), "a", 5); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -202,7 +202,6 @@ func TestPanicOfADurableStateIsContained(t *testing.T) {
 				after := ask(t.Context(), rt, 3)
 				synctest.Wait()
 				close(g.open)
-				synctest.Wait()
 				answered(t, inFlight, 1, nil)
 				answered(t, before, 2, nil)
 				answered(t, bad, 0, annals.ErrPanic)

@@ -16,29 +16,27 @@ import (
 // Guards Runtime.sweep.
 func TestIdleEntitiesPassivate(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			rt := start(newHooked(), entity.Options{IdleAfter: time.Minute})
-			for i := range 10 {
-				if _, err := rt.Ask(t.Context(), strconv.Itoa(i), 1); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Second)
+		rt := start(newHooked(), entity.Options{IdleAfter: time.Minute})
+		for i := range 10 {
+			if _, err := rt.Ask(t.Context(), strconv.Itoa(i), 1); err != nil {
+				t.Fatal(err)
 			}
-			if n := rt.Len(); n != 10 {
-				t.Errorf("%d entities in memory, want 10", n)
-			}
-			time.Sleep(40 * time.Second)
-			mustAskID(t, rt, "0", 1, 2) // not idle for long
-			time.Sleep(15*time.Second + time.Millisecond)
-			if n := rt.Len(); n != 5 { // 0 and those of the last five seconds
-				t.Errorf("%d entities in memory, want 5", n)
-			}
-			time.Sleep(2 * time.Minute)
-			if s := rt.Stats(); s.Entities != 0 || s.Evicted != 10 || s.Pending != 0 {
-				t.Errorf("%+v, want that all 10 entities were dropped", s)
-			}
-			mustAskID(t, rt, "0", 1, 3)
-		})
+			time.Sleep(time.Second)
+		}
+		if n := rt.Len(); n != 10 {
+			t.Errorf("%d entities in memory, want 10", n)
+		}
+		time.Sleep(40 * time.Second)
+		mustAskID(t, rt, "0", 1, 2) // not idle for long
+		time.Sleep(15*time.Second + time.Millisecond)
+		if n := rt.Len(); n != 5 { // 0 and those of the last five seconds
+			t.Errorf("%d entities in memory, want 5", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if s := rt.Stats(); s.Entities != 0 || s.Evicted != 10 || s.Pending != 0 {
+			t.Errorf("%+v, want that all 10 entities were dropped", s)
+		}
+		mustAskID(t, rt, "0", 1, 3)
 	})
 }
 
@@ -52,74 +50,69 @@ func mustAskID(t *testing.T, rt asks, id string, amount, want int) {
 // The entity that has been idle longest is dropped for another.
 func TestMemoryIsBounded(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			reads := map[annals.PersistenceID]int{}
-			s.read = func(_ context.Context, id annals.PersistenceID) error { reads[id]++; return nil }
-			rt := start(s, entity.Options{MaxEntities: 3})
-			for _, id := range []string{"a", "b", "c", "a", "d", "a", "b"} {
-				if _, err := rt.Ask(t.Context(), id, 1); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Millisecond)
-				if n := rt.Len(); n > 3 {
-					t.Errorf("%d entities in memory", n)
-				}
+		s := newHooked()
+		reads := map[annals.PersistenceID]int{}
+		s.read = func(_ context.Context, id annals.PersistenceID) error { reads[id]++; return nil }
+		rt := start(s, entity.Options{MaxEntities: 3})
+		for _, id := range []string{"a", "b", "c", "a", "d", "a", "b"} {
+			if _, err := rt.Ask(t.Context(), id, 1); err != nil {
+				t.Fatal(err)
 			}
-			// d took the place of b, the longest idle, and b that of c.
-			for id, want := range map[annals.PersistenceID]int{"Account|a": 1, "Account|b": 2, "Account|c": 1, "Account|d": 1} {
-				if reads[id] != want {
-					t.Errorf("%s was loaded %d times, want %d", id, reads[id], want)
-				}
+			time.Sleep(time.Millisecond)
+			if n := rt.Len(); n > 3 {
+				t.Errorf("%d entities in memory", n)
 			}
-		})
+		}
+		// d took the place of b, the longest idle, and b that of c.
+		for id, want := range map[annals.PersistenceID]int{"Account|a": 1, "Account|b": 2, "Account|c": 1, "Account|d": 1} {
+			if reads[id] != want {
+				t.Errorf("%s was loaded %d times, want %d", id, reads[id], want)
+			}
+		}
 	})
 }
 
 // While all entities in memory are busy, commands to others wait until their contexts end.
 func TestCommandsWaitForMemory(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			g := gated(s)
-			rt := start(s, entity.Options{MaxEntities: 1})
-			first := ask(t.Context(), rt, 1)
-			synctest.Wait()
-			answers := make(chan answer, 3)
-			for range 3 {
-				go func() {
-					reply, err := rt.Ask(t.Context(), "b", 1)
-					answers <- answer{reply, err}
-				}()
+		s := newHooked()
+		g := gated(s)
+		rt := start(s, entity.Options{MaxEntities: 1})
+		first := ask(t.Context(), rt, 1)
+		synctest.Wait()
+		answers := make(chan answer, 3)
+		for range 3 {
+			go func() {
+				reply, err := rt.Ask(t.Context(), "b", 1)
+				answers <- answer{reply, err}
+			}()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := rt.Ask(ctx, "c", 1); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want that nothing was done", err)
+		}
+		unanswered(t, answers)
+		same := ask(t.Context(), rt, 1) // a is in memory
+		synctest.Wait()
+		close(g.open)
+		answered(t, first, 1, nil)
+		answered(t, same, 2, nil)
+		replies := map[int]bool{}
+		for range 3 {
+			a := <-answers
+			if a.err != nil {
+				t.Error(a.err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if _, err := rt.Ask(ctx, "c", 1); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want that nothing was done", err)
-			}
-			unanswered(t, answers)
-			same := ask(t.Context(), rt, 1) // a is in memory
-			synctest.Wait()
-			close(g.open)
-			synctest.Wait()
-			answered(t, first, 1, nil)
-			answered(t, same, 2, nil)
-			replies := map[int]bool{}
-			for range 3 {
-				a := <-answers
-				if a.err != nil {
-					t.Error(a.err)
-				}
-				replies[a.reply] = true
-			}
-			if !replies[1] || !replies[2] || !replies[3] {
-				t.Errorf("b replied %v", replies)
-			}
-			mustAskID(t, rt, "c", 0, 0)
-			if n := rt.Len(); n != 1 {
-				t.Errorf("%d entities in memory", n)
-			}
-		})
+			replies[a.reply] = true
+		}
+		if !replies[1] || !replies[2] || !replies[3] {
+			t.Errorf("b replied %v", replies)
+		}
+		mustAskID(t, rt, "c", 0, 0)
+		if n := rt.Len(); n != 1 {
+			t.Errorf("%d entities in memory", n)
+		}
 	})
 }
 

@@ -108,17 +108,15 @@ func TestFailedRecoveryIsTriedAgain(t *testing.T) {
 // Guards the WithTimeout in entity.load.
 func TestRecoveryTakesNoLongerThanItMay(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			s.read = func(ctx context.Context, _ annals.PersistenceID) error {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			rt := start(s, entity.Options{RecoveryTimeout: time.Second})
-			if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want unavailable", err)
-			}
-		})
+		s := newHooked()
+		s.read = func(ctx context.Context, _ annals.PersistenceID) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		rt := start(s, entity.Options{RecoveryTimeout: time.Second})
+		if _, err := rt.Ask(t.Context(), "a", 1); !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want unavailable", err)
+		}
 	})
 }
 

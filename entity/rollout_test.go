@@ -48,8 +48,8 @@ func TestRolloutOfAnEvent(t *testing.T) {
 	ctx, s := t.Context(), memstore.New()
 	newV1, nameV1 := func(name string) namedV1 { return namedV1{name} }, func(e namedV1) string { return e.Name }
 	old := release(t, s, codec.JSON[namedV1]("named"), newV1, nameV1)
-	both := release(t, s, codec.JSON("named", codec.Was("named#2", lower)), newV1, nameV1)
-	latest := release(t, s, codec.JSON("named#2", codec.Was("named", lift)),
+	both := release(t, s, codec.JSON("named", codec.Was(codec.JSON[namedV2]("named#2"), lower)), newV1, nameV1)
+	latest := release(t, s, codec.JSON("named#2", codec.Was(codec.JSON[namedV1]("named"), lift)),
 		func(name string) namedV2 { return namedV2{First: name} }, func(e namedV2) string { return e.First })
 	for _, rollout := range [][]naming{{old, both}, {both, latest}} {
 		for range 10 {

@@ -18,83 +18,77 @@ func contains(err error, text string) bool { return strings.Contains(err.Error()
 // Shutdown answers the commands that were accepted and refuses later ones. No goroutine is left: the synctest bubble checks that.
 func TestShutdownFinishesWhatWasAccepted(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			g := gated(s)
-			rt := start(s, entity.Options{MaxEntities: 1})
-			first := ask(t.Context(), rt, 1)
-			synctest.Wait()
-			queued := ask(t.Context(), rt, 1)
-			waiting := make(chan answer, 1)
-			go func() {
-				reply, err := rt.Ask(t.Context(), "b", 1)
-				waiting <- answer{reply, err}
-			}()
-			synctest.Wait()
-			down := make(chan error, 1)
-			go func() { down <- rt.Shutdown(t.Context()) }()
-			synctest.Wait()
-			for _, id := range []string{"a", "b", "c"} {
-				if _, err := rt.Ask(t.Context(), id, 1); !errors.Is(err, annals.ErrClosed) {
-					t.Errorf("%s: %v, want closed", id, err)
-				}
+		s := newHooked()
+		g := gated(s)
+		rt := start(s, entity.Options{MaxEntities: 1})
+		first := ask(t.Context(), rt, 1)
+		synctest.Wait()
+		queued := ask(t.Context(), rt, 1)
+		waiting := make(chan answer, 1)
+		go func() {
+			reply, err := rt.Ask(t.Context(), "b", 1)
+			waiting <- answer{reply, err}
+		}()
+		synctest.Wait()
+		down := make(chan error, 1)
+		go func() { down <- rt.Shutdown(t.Context()) }()
+		synctest.Wait()
+		for _, id := range []string{"a", "b", "c"} {
+			if _, err := rt.Ask(t.Context(), id, 1); !errors.Is(err, annals.ErrClosed) {
+				t.Errorf("%s: %v, want closed", id, err)
 			}
-			select {
-			case err := <-down:
-				t.Errorf("shut down with commands unanswered, %v", err)
-			default:
-			}
-			close(g.open)
-			if err := <-down; err != nil {
-				t.Error(err)
-			}
-			synctest.Wait()
-			answered(t, first, 1, nil)
-			answered(t, queued, 2, nil)
-			answered(t, waiting, 1, nil)
-			if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
-				t.Errorf("a second Shutdown: %v, %d entities", err, rt.Len())
-			}
-		})
+		}
+		select {
+		case err := <-down:
+			t.Errorf("shut down with commands unanswered, %v", err)
+		default:
+		}
+		close(g.open)
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+		answered(t, first, 1, nil)
+		answered(t, queued, 2, nil)
+		answered(t, waiting, 1, nil)
+		if err := rt.Shutdown(t.Context()); err != nil || rt.Len() != 0 {
+			t.Errorf("a second Shutdown: %v, %d entities", err, rt.Len())
+		}
 	})
 }
 
 // Guards Runtime.halt.
 func TestShutdownHonoursItsContext(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			s.write = func(ctx context.Context, _ written, _ func() error) error {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			rt := start(s, entity.Options{MaxEntities: 1, MaxBatch: 1, WriteTimeout: time.Hour})
-			inFlight := ask(t.Context(), rt, 1)
+		s := newHooked()
+		s.write = func(ctx context.Context, _ written, _ func() error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		rt := start(s, entity.Options{MaxEntities: 1, MaxBatch: 1, WriteTimeout: time.Hour})
+		inFlight := ask(t.Context(), rt, 1)
+		synctest.Wait()
+		var waits []chan answer
+		for _, id := range []string{"a", "a", "b"} { // decided, in the mailbox, in the queue
+			ch := make(chan answer, 1)
+			waits = append(waits, ch)
+			go func() {
+				reply, err := rt.Ask(t.Context(), id, 1)
+				ch <- answer{reply, err}
+			}()
 			synctest.Wait()
-			var waits []chan answer
-			for _, id := range []string{"a", "a", "b"} { // decided, in the mailbox, in the queue
-				ch := make(chan answer, 1)
-				waits = append(waits, ch)
-				go func() {
-					reply, err := rt.Ask(t.Context(), id, 1)
-					ch <- answer{reply, err}
-				}()
-				synctest.Wait()
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if err := rt.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Shutdown: %v, want its context's error", err)
-			}
-			synctest.Wait()
-			answered(t, inFlight, 0, annals.ErrUnknown)
-			for _, ch := range waits {
-				answered(t, ch, 0, annals.ErrClosed)
-			}
-			if err := rt.Shutdown(t.Context()); err != nil {
-				t.Errorf("Shutdown, when all has ended: %v", err)
-			}
-		})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := rt.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v, want its context's error", err)
+		}
+		answered(t, inFlight, 0, annals.ErrUnknown)
+		for _, ch := range waits {
+			answered(t, ch, 0, annals.ErrClosed)
+		}
+		if err := rt.Shutdown(t.Context()); err != nil {
+			t.Errorf("Shutdown, when all has ended: %v", err)
+		}
 	})
 }
 

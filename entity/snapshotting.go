@@ -3,6 +3,7 @@ package entity
 import (
 	"context"
 
+	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/host"
 )
 
@@ -13,7 +14,7 @@ func (e *entity[C, S, R]) save(ctx context.Context, s host.NewSnapshot) {
 	e.saving = true
 	e.mu.Unlock()
 	go func() {
-		e.runtime.model.SaveSnapshot(host.WithValues(e.runtime.base, ctx), s)
+		e.runtime.model.SaveSnapshot(contexts.WithValues(e.runtime.base, ctx), s)
 		e.mu.Lock()
 		e.saving = false
 		work := !e.working && !e.writing

@@ -287,7 +287,7 @@ func TestRebuildFromAnOlderSnapshot(t *testing.T) {
 	keep := entity.Options{KeepSnapshots: 2, DeleteEvents: true}
 	deposit(t, s, withSnapshots("balance"), keep, 4)
 	lifts := withSnapshots("balance/2")
-	lifts.States = codec.JSON("balance/2", codec.Was("balance", func(balance int) (int, error) { return balance, nil }))
+	lifts.States = codec.JSON("balance/2", codec.Was(codec.JSON[int]("balance"), func(balance int) (int, error) { return balance, nil }))
 	deposit(t, s, lifts, keep, 2)
 	for e, err := range s.Journal().Replay(t.Context(), "Account|a", 1, 4) {
 		t.Fatalf("event %d, %v, is not deleted", e.SeqNr, err)

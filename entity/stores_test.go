@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
@@ -64,19 +65,21 @@ var kinds = map[string]func(store annals.Store, o entity.Options) (*entity.Runti
 	},
 }
 
-// eachKind runs test for both strategies; start begins a runtime of the strategy.
+// eachKind runs test for both strategies, in bubbles of synctest; start begins a runtime of the strategy.
 func eachKind(t *testing.T, test func(t *testing.T, start func(s annals.Store, o entity.Options) *entity.Runtime[int, int, int])) {
 	t.Parallel()
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, func(s annals.Store, o entity.Options) *entity.Runtime[int, int, int] {
-				o.Logger = quiet
-				rt, err := open(s, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return rt
+			synctest.Test(t, func(t *testing.T) {
+				test(t, func(s annals.Store, o entity.Options) *entity.Runtime[int, int, int] {
+					o.Logger = quiet
+					rt, err := open(s, o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return rt
+				})
 			})
 		})
 	}
@@ -193,9 +196,10 @@ func mustAsk(t *testing.T, rt asks, amount, want int) {
 	}
 }
 
-// answered demands what has arrived on ch.
+// answered demands what has arrived on ch when every other goroutine of the bubble waits.
 func answered(t *testing.T, ch <-chan answer, reply int, kind error) {
 	t.Helper()
+	synctest.Wait()
 	select {
 	case a := <-ch:
 		if a.reply != reply || !errors.Is(a.err, kind) {
@@ -206,9 +210,10 @@ func answered(t *testing.T, ch <-chan answer, reply int, kind error) {
 	}
 }
 
-// unanswered demands that nothing has arrived on ch.
+// unanswered demands that nothing has arrived on ch by then.
 func unanswered(t *testing.T, ch <-chan answer) {
 	t.Helper()
+	synctest.Wait()
 	select {
 	case a := <-ch:
 		t.Errorf("answered %d, %v, too early", a.reply, a.err)

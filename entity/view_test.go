@@ -67,47 +67,43 @@ func TestViewSeesWhatOthersWrote(t *testing.T) {
 // written once for several commands, the Views see the state after the last command.
 func TestViewsInABatch(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			rt := start(s, entity.Options{})
-			mustAsk(t, rt, 5, 5)
-			g := gated(s)
-			first := ask(t.Context(), rt, 1)
-			synctest.Wait()
-			s.looks.Store(0)
-			var views []<-chan seen
-			for range 3 {
-				views = append(views, view(t.Context(), rt))
-				synctest.Wait()
-				ask(t.Context(), rt, 10)
-				synctest.Wait()
-			}
+		s := newHooked()
+		rt := start(s, entity.Options{})
+		mustAsk(t, rt, 5, 5)
+		g, first := held(t, s, rt, 1)
+		s.looks.Store(0)
+		var views []<-chan seen
+		for range 3 {
 			views = append(views, view(t.Context(), rt))
 			synctest.Wait()
-			g.pass()
-			answered(t, first, 6, nil)
-			for _, v := range views {
-				select {
-				case got := <-v:
-					t.Errorf("%+v before what it depends on is stored", got)
-				default:
-				}
+			ask(t.Context(), rt, 10)
+			synctest.Wait()
+		}
+		views = append(views, view(t.Context(), rt))
+		synctest.Wait()
+		g.pass()
+		answered(t, first, 6, nil)
+		for _, v := range views {
+			select {
+			case got := <-v:
+				t.Errorf("%+v before what it depends on is stored", got)
+			default:
 			}
-			g.pass()
-			writes, states := s.writes.Load(), map[annals.SeqNr]int{1: 5, 2: 6, 3: 16, 4: 26, 5: 36}
-			if rt.Len() != 1 || writes != 3 || s.looks.Load() != 0 {
-				t.Errorf("%d writes, want 3, and %d looks, want 0", writes, s.looks.Load())
+		}
+		g.pass()
+		writes, states := s.writes.Load(), map[annals.SeqNr]int{1: 5, 2: 6, 3: 16, 4: 26, 5: 36}
+		if rt.Len() != 1 || writes != 3 || s.looks.Load() != 0 {
+			t.Errorf("%d writes, want 3, and %d looks, want 0", writes, s.looks.Load())
+		}
+		if _, sourced := s.stored(t, "Account|a"); !sourced {
+			states[3] = 36
+		}
+		for _, v := range views {
+			if got := <-v; got.err != nil || states[got.number] != got.state {
+				t.Errorf("saw %+v, and the states are %v", got, states)
 			}
-			if _, sourced := s.stored(t, "Account|a"); !sourced {
-				states[3] = 36
-			}
-			for _, v := range views {
-				if got := <-v; got.err != nil || states[got.number] != got.state {
-					t.Errorf("saw %+v, and the states are %v", got, states)
-				}
-			}
-			_ = rt.Shutdown(t.Context())
-		})
+		}
+		_ = rt.Shutdown(t.Context())
 	})
 }
 
@@ -123,23 +119,19 @@ func (s *hooked) stored(t *testing.T, id annals.PersistenceID) (n annals.SeqNr, 
 // When the write that a View waits for meets a conflict, the entity is loaded again, and fn gets the new state.
 func TestViewIsRepeatedAfterAConflict(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			rt, other := start(s, entity.Options{}), start(s, entity.Options{})
-			mustAsk(t, rt, 5, 5)
-			g := gated(s)
-			ask(t.Context(), rt, 1)
-			synctest.Wait()
-			v := view(t.Context(), rt)
-			synctest.Wait()
-			s.heal()
-			mustAsk(t, other, 100, 105)
-			g.pass() // refused
-			if got := <-v; got != (seen{106, 3, nil}) && got != (seen{105, 2, nil}) {
-				t.Errorf("saw %+v", got)
-			}
-			_ = rt.Shutdown(t.Context())
-		})
+		s := newHooked()
+		rt, other := start(s, entity.Options{}), start(s, entity.Options{})
+		mustAsk(t, rt, 5, 5)
+		g, _ := held(t, s, rt, 1)
+		v := view(t.Context(), rt)
+		synctest.Wait()
+		s.heal()
+		mustAsk(t, other, 100, 105)
+		g.pass() // refused
+		if got := <-v; got != (seen{106, 3, nil}) && got != (seen{105, 2, nil}) {
+			t.Errorf("saw %+v", got)
+		}
+		_ = rt.Shutdown(t.Context())
 	})
 }
 
@@ -156,34 +148,29 @@ func TestViewFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, start starter) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newHooked()
-					rt := start(s, entity.Options{})
-					mustAsk(t, rt, 5, 5)
-					if err := rt.View(t.Context(), "a", c.fn); !errors.Is(err, c.want) {
-						t.Errorf("%v, want %v", err, c.want)
-					}
-					g := gated(s)
-					first := ask(t.Context(), rt, 1)
-					synctest.Wait()
-					second := ask(t.Context(), rt, 10)
-					synctest.Wait()
-					failed := make(chan error, 1)
-					go func() { failed <- rt.View(t.Context(), "a", c.fn) }()
-					synctest.Wait()
-					third := ask(t.Context(), rt, 100)
-					synctest.Wait()
-					close(g.open)
-					synctest.Wait()
-					answered(t, first, 6, nil)
-					answered(t, second, 16, nil)
-					answered(t, third, 116, nil)
-					if err := <-failed; !errors.Is(err, c.want) {
-						t.Errorf("%v, want %v", err, c.want)
-					}
-					mustView(t, rt, 116, (<-view(t.Context(), rt)).number)
-					_ = rt.Shutdown(t.Context())
-				})
+				s := newHooked()
+				rt := start(s, entity.Options{})
+				mustAsk(t, rt, 5, 5)
+				if err := rt.View(t.Context(), "a", c.fn); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				g, first := held(t, s, rt, 1)
+				second := ask(t.Context(), rt, 10)
+				synctest.Wait()
+				failed := make(chan error, 1)
+				go func() { failed <- rt.View(t.Context(), "a", c.fn) }()
+				synctest.Wait()
+				third := ask(t.Context(), rt, 100)
+				synctest.Wait()
+				close(g.open)
+				answered(t, first, 6, nil)
+				answered(t, second, 16, nil)
+				answered(t, third, 116, nil)
+				if err := <-failed; !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				mustView(t, rt, 116, (<-view(t.Context(), rt)).number)
+				_ = rt.Shutdown(t.Context())
 			})
 		})
 	}
@@ -192,102 +179,96 @@ func TestViewFails(t *testing.T) {
 // When the context of a View ends, View returns, and fn is not called any more.
 func TestViewEndsWithItsContext(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			rt, other := start(s, entity.Options{}), start(s, entity.Options{})
-			mustAsk(t, rt, 5, 5)
-			g := gated(s)
-			ask(t.Context(), rt, 1)
-			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			var mu sync.Mutex
-			returned := false
-			err := rt.View(ctx, "a", func(int, annals.SeqNr) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if returned {
-					t.Error("called after View returned")
-				}
-				return nil
-			})
+		s := newHooked()
+		rt, other := start(s, entity.Options{}), start(s, entity.Options{})
+		mustAsk(t, rt, 5, 5)
+		g, _ := held(t, s, rt, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var mu sync.Mutex
+		returned := false
+		err := rt.View(ctx, "a", func(int, annals.SeqNr) error {
 			mu.Lock()
-			returned = true
-			mu.Unlock()
-			if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%v, want that the time is over", err)
+			defer mu.Unlock()
+			if returned {
+				t.Error("called after View returned")
 			}
-			s.heal()
-			mustAsk(t, other, 100, 105)
-			g.pass() // refused: the View is decided again, and its function is not called
-			_ = rt.Shutdown(t.Context())
+			return nil
 		})
+		mu.Lock()
+		returned = true
+		mu.Unlock()
+		if !errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want that the time is over", err)
+		}
+		s.heal()
+		mustAsk(t, other, 100, 105)
+		g.pass() // refused: the View is decided again, and its function is not called
+		_ = rt.Shutdown(t.Context())
 	})
 }
 
 // A number that Do or View returns belongs to one state, also of durable states: DoAt with this number finds that state.
 func TestNumbersTellStatesApart(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newHooked()
-			s.write = func(_ context.Context, _ written, next func() error) error {
-				time.Sleep(5 * time.Millisecond)
-				return next()
+		s := newHooked()
+		s.write = func(_ context.Context, _ written, next func() error) error {
+			time.Sleep(5 * time.Millisecond)
+			return next()
+		}
+		hosts := [2]*entity.Runtime[int, int, int]{start(s, entity.Options{}), start(s, entity.Options{})}
+		var (
+			mu     sync.Mutex
+			states = map[annals.SeqNr]int{}
+			wg     sync.WaitGroup
+		)
+		note := func(n annals.SeqNr, state int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if was, ok := states[n]; ok && was != state {
+				t.Errorf("number %d is of %d and %d", n, was, state)
 			}
-			hosts := [2]*entity.Runtime[int, int, int]{start(s, entity.Options{}), start(s, entity.Options{})}
-			var (
-				mu     sync.Mutex
-				states = map[annals.SeqNr]int{}
-				wg     sync.WaitGroup
-			)
-			note := func(n annals.SeqNr, state int) {
-				mu.Lock()
-				defer mu.Unlock()
-				if was, ok := states[n]; ok && was != state {
-					t.Errorf("number %d is of %d and %d", n, was, state)
-				}
-				states[n] = state
-			}
-			const each = 20
-			for i := range 12 {
-				rt := hosts[i%2]
-				wg.Go(func() {
-					for range each {
-						switch i % 6 {
-						case 0, 1:
-							if _, err := rt.Ask(t.Context(), "a", 1); err != nil {
-								t.Error(err)
-							}
-						case 2, 3:
-							got, err := rt.Do(t.Context(), "a", 1)
-							if err != nil {
-								t.Error(err)
-							}
-							note(got.SeqNr, got.Reply)
-						default:
-							got := <-view(t.Context(), rt)
-							if got.err != nil {
-								t.Error(got.err)
-							}
-							note(got.number, got.state)
-							done, err := rt.DoAt(t.Context(), "a", got.number, 1)
-							if err == nil && done.Reply != got.state+1 {
-								t.Errorf("DoAt found %d under number %d, View %d", done.Reply-1, got.number, got.state)
-							}
-							if err != nil && !errors.Is(err, annals.ErrConflict) {
-								t.Error(err)
-							}
+			states[n] = state
+		}
+		const each = 20
+		for i := range 12 {
+			rt := hosts[i%2]
+			wg.Go(func() {
+				for range each {
+					switch i % 6 {
+					case 0, 1:
+						if _, err := rt.Ask(t.Context(), "a", 1); err != nil {
+							t.Error(err)
+						}
+					case 2, 3:
+						got, err := rt.Do(t.Context(), "a", 1)
+						if err != nil {
+							t.Error(err)
+						}
+						note(got.SeqNr, got.Reply)
+					default:
+						got := <-view(t.Context(), rt)
+						if got.err != nil {
+							t.Error(got.err)
+						}
+						note(got.number, got.state)
+						done, err := rt.DoAt(t.Context(), "a", got.number, 1)
+						if err == nil && done.Reply != got.state+1 {
+							t.Errorf("DoAt found %d under number %d, View %d", done.Reply-1, got.number, got.state)
+						}
+						if err != nil && !errors.Is(err, annals.ErrConflict) {
+							t.Error(err)
 						}
 					}
-				})
-			}
-			wg.Wait()
-			for _, rt := range hosts {
-				if err := rt.Shutdown(t.Context()); err != nil {
-					t.Error(err)
 				}
+			})
+		}
+		wg.Wait()
+		for _, rt := range hosts {
+			if err := rt.Shutdown(t.Context()); err != nil {
+				t.Error(err)
 			}
-		})
+		}
 	})
 }
 
@@ -341,9 +322,7 @@ func TestViewSeesStoredInfo(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustAsk(t, rt, 5, 5)
-		g := gated(s)
-		ask(t.Context(), rt, 1)
-		synctest.Wait()
+		g, _ := held(t, s, rt, 1)
 		ask(t.Context(), rt, 0)
 		synctest.Wait()
 		views := make(chan error, 2)

@@ -195,7 +195,7 @@ func (m *member) hold(ctx context.Context, fence annals.SeqNr, began time.Time) 
 		done <- panics.Contain("run with lease "+quote.Text(m.name), "", func() error { return m.fn(working, fence) })
 	}()
 
-	renewed, lost := fence, false
+	renewed := fence
 	next := time.NewTimer(leases.Pace(m.lease, false))
 	defer next.Stop()
 	for {
@@ -212,16 +212,13 @@ func (m *member) hold(ctx context.Context, fence annals.SeqNr, began time.Time) 
 			}
 			return true, err
 		case <-next.C:
-			if lost {
-				continue // until fn has returned
-			}
-			began := time.Now()
+			began, lost := time.Now(), false
 			renewed, lost, err = m.renew(renewing, renewed)
 			switch {
 			case lost:
-				stop()
+				stop() // the loop waits until fn has returned
 			case err != nil:
-				next.Reset(m.failed(ctx, err))
+				next.Reset(m.failed(renewing, err))
 			case expiry.Stop():
 				expiry.Reset(expires(began))
 				fallthrough

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -356,4 +357,31 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// A function that returns while the lease is being renewed is no failure of the renewal.
+func TestReturnsDuringARenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		renews := make(chan struct{})
+		writes := 0
+		s := &faulty.Store{Store: memstore.New(), Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+			if c.Writes {
+				if writes++; writes == 2 {
+					close(renews)
+					<-ctx.Done()
+					return faulty.Failed(c)
+				}
+			}
+			return run()
+		}}
+		var log bytes.Buffer
+		err := lease.Run(t.Context(), s, "l", lease.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(context.Context, annals.SeqNr) error {
+			<-renews
+			return nil
+		})
+		if err != nil || log.Len() > 0 {
+			t.Errorf("%v, and logged is\n%s", err, log.String())
+		}
+	})
 }

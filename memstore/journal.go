@@ -81,7 +81,7 @@ func (d *data) append(id annals.PersistenceID, events []annals.NewEvent, w annal
 func (v view) Replay(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 	return fetched(ctx, v, func(d *data) []annals.Event {
 		st := d.streams.get(id)
-		end := index(st.events, min(to, st.last)+1)
+		end := upTo(st.events, to)
 		return st.events[min(index(st.events, from), end):end]
 	})
 }
@@ -97,7 +97,7 @@ func (v view) LastSeqNr(_ context.Context, id annals.PersistenceID) (annals.SeqN
 func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
 	return v.write(ctx, func(d *data) error {
 		if st, ok := d.streams.find(id); ok {
-			i := index(st.events, min(to, st.last)+1)
+			i := upTo(st.events, to)
 			if i > 0 {
 				st.deleted = d.now(id)
 			}
@@ -111,6 +111,15 @@ func (v view) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.S
 // index is that of the first event whose number is n or more.
 func index(events []annals.Event, n annals.SeqNr) int {
 	i, _ := slices.BinarySearchFunc(events, n, func(e annals.Event, n annals.SeqNr) int { return cmp.Compare(e.SeqNr, n) })
+	return i
+}
+
+// upTo is how many of events have numbers up to n, which may be the highest there can be.
+func upTo(events []annals.Event, n annals.SeqNr) int {
+	i := index(events, n)
+	if i < len(events) && events[i].SeqNr == n {
+		i++
+	}
 	return i
 }
 

@@ -81,7 +81,7 @@ func newData() data {
 
 // layer returns data for a transaction, or for a part of one: changes of it leave d alone.
 func (d *data) layer() data {
-	return data{d.clock, 0, d.streams.layer(), d.snapshots.layer(), d.states.layer(), d.offsets.layer(), d.values.layer()}
+	return data{d.clock, d.dated, d.streams.layer(), d.snapshots.layer(), d.states.layer(), d.offsets.layer(), d.values.layer()}
 }
 
 // merge makes the changes of a layer those of d.

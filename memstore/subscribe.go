@@ -27,7 +27,7 @@ type progress map[annals.PersistenceID]annals.SeqNr
 
 // delivery is one that was handed out.
 type delivery struct {
-	loop  <-chan struct{} // the signals of its loop
+	loop  <-chan annals.SliceRange // the signals of its loop
 	upTo  progress
 	acked bool
 }
@@ -56,7 +56,7 @@ func (v view) Subscribe(ctx context.Context, name string, f annals.Filter) iter.
 }
 
 // deliver is the next delivery to loop, without events when there is none.
-func (v view) deliver(name string, f annals.Filter, loop <-chan struct{}) (ability.Delivery, error) {
+func (v view) deliver(name string, f annals.Filter, loop <-chan annals.SliceRange) (ability.Delivery, error) {
 	data, unlock := v.read()
 	defer unlock()
 	s := v.subscriptions[name]
@@ -136,7 +136,7 @@ func (s *subscription) ack(d *delivery) error {
 }
 
 // leave frees the entities of loop.
-func (v view) leave(name string, loop <-chan struct{}) {
+func (v view) leave(name string, loop <-chan annals.SliceRange) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if s := v.subscriptions[name]; s != nil {

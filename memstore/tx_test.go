@@ -81,3 +81,33 @@ func TestReadWhileATransactionEnds(t *testing.T) {
 	}
 	reading.Wait()
 }
+
+// A change that a handler refuses within a transaction leaves the signals of what the transaction has written before.
+func TestSignalsOfATransaction(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	s, err := memstore.Open(memstore.Options{StateTypes: map[string]annals.StateType[memstore.Tx]{
+		"S": {OnChange: func(context.Context, memstore.Tx, annals.State) error { return refused }},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := ability.Of[ability.Watcher](s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals, err := watcher.Watch(t.Context(), annals.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
+		appendTo(t, in, "1", 0)
+		if _, err := in.States().Put(ctx, annals.StateWrite{ID: "S|1", Payload: annals.Payload{SerializerID: 1}}); !errors.Is(err, refused) {
+			t.Errorf("the change is %v", err)
+		}
+		return nil
+	})
+	if last, _ := s.Journal().LastSeqNr(t.Context(), "T|1"); err != nil || last != 1 || len(signals) != 1 {
+		t.Errorf("%v, the last number is %d, %d signals", err, last, len(signals))
+	}
+}

@@ -7,6 +7,6 @@ import (
 )
 
 // Watch is ability.Watcher.
-func (v view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+func (v view) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
 	return v.watchers.Watch(ctx, f.Slices), nil
 }

@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/annals-go/annals"
 )
@@ -25,9 +30,13 @@ type diagnostic struct {
 type answer struct {
 	*options
 	ctx     context.Context
-	program string   // what next begins with
-	help    string   // the command that helps when an argument is wrong
-	secrets []string // what no output may show
+	program string     // what next begins with
+	flags   string     // what next ends with
+	command []string   // what again repeats: the command,
+	args    []string   // its arguments,
+	set     [][]string // and its flags, each with its value
+	help    string     // the command that helps when an argument is wrong
+	secrets []string   // what no output may show
 
 	view        view
 	status      int
@@ -123,5 +132,90 @@ func (a *answer) next(args ...string) string {
 	for _, arg := range args {
 		text += " " + shell(arg)
 	}
-	return text
+	return text + a.flags
+}
+
+// given are the flags that the next command must have, too, because this one has them.
+func (o *options) given() (flags string) {
+	switch env := os.Getenv(storeEnv); {
+	case o.store == "" || o.store == env:
+	case env == "" && secretive(o.store):
+		flags = ` --store "$` + storeEnv + `"`
+	default: // a copy of the command must not run on the store in the variable, which is another one
+		flags = " --store " + shell(copied(o.store))
+	}
+	if o.config != "" {
+		flags += " --config " + shell(o.config)
+	}
+	if o.hide {
+		flags += " --hide-payloads"
+	}
+	return flags
+}
+
+// again is this command as it was given, with changes: a flag among them replaces the one that was given, as a flag of without is left out.
+func (a *answer) again(without string, changes ...string) string {
+	args, last := slices.Concat(a.command, a.args), ""
+	if slices.ContainsFunc(a.args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) { // it would be taken for a flag
+		args, last = slices.Clone(a.command), " --"
+		for _, arg := range a.args {
+			last += " " + shell(arg)
+		}
+	}
+	for _, flag := range a.set {
+		if name, _, _ := strings.Cut(flag[0], "="); !slices.Contains(changes, name) && !slices.Contains(strings.Fields(without), name) {
+			args = append(args, flag...)
+		}
+	}
+	return a.next(append(args, changes...)...) + last
+}
+
+// setFlags are the flags of the command alone that were given, each as its arguments.
+func setFlags(c *cobra.Command) (all [][]string) {
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		name, values := "--"+f.Name, []string{f.Value.String()}
+		switch f.Value.Type() {
+		case "stringArray":
+			values = f.Value.(pflag.SliceValue).GetSlice()
+		case "stringSlice", "stringToString": // in brackets, and otherwise as such a flag is given
+			values[0] = values[0][1 : len(values[0])-1]
+		}
+		for _, v := range values {
+			switch {
+			case !f.Changed:
+			case f.Value.Type() == "bool" && v == "true":
+				all = append(all, []string{name})
+			case f.Value.Type() == "bool":
+				all = append(all, []string{name + "=" + v})
+			case f.Name == "source":
+				of := ""
+				if f.Value.Type() == "stringArray" { // of NAME=URL
+					of, v, _ = strings.Cut(v, "=")
+					of += "="
+				}
+				all = append(all, []string{name, of + copied(v)})
+			default:
+				all = append(all, []string{name, v})
+			}
+		}
+	})
+	return all
+}
+
+// copied is store, or a word for it where it may have a password.
+func copied(store string) string {
+	if secretive(store) {
+		return "URL"
+	}
+	return store
+}
+
+// secretive reports whether the URL or name of a store may have a password, also one that is not encoded and has come apart.
+func secretive(store string) bool {
+	u, err := url.Parse(store)
+	text, escaped := url.QueryUnescape(store)
+	if err != nil || escaped != nil || len(secrets(store)) > 1 {
+		return true
+	}
+	return u.User == nil && strings.Contains(text, "@") || strings.Count(text, "@") > 1
 }

@@ -21,7 +21,6 @@ import (
 type call struct {
 	answer // what end prints
 	cmd    *cobra.Command
-	args   []string
 
 	out     *bufio.Writer
 	shown   time.Time // when progress was shown last
@@ -42,8 +41,9 @@ func (o *options) newCall(cmd *cobra.Command, args []string) *call {
 	for program.HasParent() && program.Name() != o.Name {
 		program = program.Parent()
 	}
-	a := answer{options: o, ctx: cmd.Context(), program: program.CommandPath(), help: cmd.CommandPath() + " --help"}
-	k := &call{answer: a, cmd: cmd, args: args, out: bufio.NewWriter(cmd.OutOrStdout())}
+	a := answer{options: o, ctx: cmd.Context(), program: program.CommandPath(), flags: o.given(), help: cmd.CommandPath() + " --help"}
+	a.command, a.args, a.set = strings.Fields(strings.TrimPrefix(cmd.CommandPath(), a.program)), args, setFlags(cmd)
+	k := &call{answer: a, cmd: cmd, out: bufio.NewWriter(cmd.OutOrStdout())}
 	k.hide = k.hide || k.HidePayloads || os.Getenv(hideEnv) != ""
 	return k
 }
@@ -128,7 +128,11 @@ func (k *call) store() (annals.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.open(address)
+	s, err := k.open(address)
+	if scheme, _, _ := strings.Cut(address, ":"); err != nil && k.ctx.Err() == nil && k.Setups[scheme] != nil {
+		err = &failure{storeFails, diagnostic{codeOf(err), plain(err), k.next("doctor")}}
+	}
+	return s, err
 }
 
 // address is the URL of the store of the command.

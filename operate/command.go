@@ -91,7 +91,47 @@ func Command(c Config) *cobra.Command {
 			root.AddCommand(command)
 		}
 	}
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if example := examples[strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), root.CommandPath()), " ")]; example != "" {
+			cmd.Example = "  " + cmd.CommandPath() + " " + example
+		}
+		help(cmd, args)
+	})
 	return root
+}
+
+// examples are arguments of the commands, which their help shows.
+var examples = map[string]string{
+	"":                   "show 'Order|1001' --store sqlite:orders.db",
+	"ids":                "--type Order",
+	"show":               "'Order|1001' --at 2 --diff",
+	"tail":               "--type Order --after 1h --follow",
+	"stats":              "--type Order",
+	"top":                "--by rate --since 1h",
+	"cost":               "--write-price 0.625 --read-price 0.125 --storage-price 0.25",
+	"test":               "'Order|1001' --to 2 > order_1001_test.go",
+	"trace":              "request-1001 --since 1h",
+	"projection list":    "--store sqlite:orders.db",
+	"projection status":  "sales",
+	"projection await":   "sales 'Order|1001' 2 --timeout 10s",
+	"projection pause":   "sales",
+	"projection resume":  "sales",
+	"projection reset":   "sales --to 24h",
+	"projection rebuild": "sales",
+	"projection parked":  "sales",
+	"projection retry":   "sales 'Order|1002'",
+	"projection discard": "sales 'Order|1002' --to 2",
+	"verify":             "--type Order --since 24h",
+	"doctor":             "--store sqlite:orders.db",
+	"schema show":        "--format sql",
+	"schema diff":        "--store sqlite:orders.db",
+	"schema pending":     "--store sqlite:orders.db",
+	"schema apply":       "--yes",
+	"serve":              "--listen 127.0.0.1:8081",
+	"forget":             "'Order|1002'",
+	"prune":              "--type Order --keep 2",
+	"erase":              "ann",
 }
 
 func storeText(stores annals.Openers) string {

@@ -95,3 +95,21 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// Without the variable, a next command names it where the URL has a password. A name of the file of --config is repeated with the file.
+func TestNextNamesTheVariable(t *testing.T) {
+	t.Setenv("ANNALS_STORE", "")
+	file := filepath.Join(t.TempDir(), "stores.json")
+	if err := os.WriteFile(file, []byte(`{"stores": {"here": "mem://ann:secret@host"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config(memstore.New())
+	for want, args := range map[string][]string{
+		`next: annals ids --store "$ANNALS_STORE"` + "\n":       {"--store", "mem:?password=secret"},
+		"next: annals ids --store here --config " + file + "\n": {"--store", "here", "--config", file},
+	} {
+		if o := runWith(t.Context(), c, append([]string{"show", "x"}, args...)...); o.status != 0 || !strings.Contains(o.text, want) {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+}

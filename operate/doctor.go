@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,7 @@ type findingsView struct {
 
 func (v *findingsView) print(w io.Writer) {
 	for _, f := range v.Findings {
-		fmt.Fprintf(w, "%-7s  %s: %s\n", f.Severity, f.Code, line(f.Found, 1000))
+		fmt.Fprintf(w, "%-7s  %s: %s\n", f.Severity, f.Code, line(strings.Join(strings.Fields(f.Found), " "), 1000)) // errors of connections have several lines
 		if f.Means != "" {
 			fmt.Fprintf(w, "         means: %s\n", line(f.Means, 1000))
 		}
@@ -45,7 +46,7 @@ func (a *answer) examine(s ability.Setup, wanted func(ability.Finding) bool) err
 	return err
 }
 
-// conclude says what is to be done, the gravest first. A difference of the tables that is a note counts only with notes.
+// conclude says what is to be done, the gravest first. With notes v has only differences of the tables, and those that are notes count, too.
 func (a *answer) conclude(v *findingsView, notes bool) {
 	order := []ability.Severity{ability.Refused, ability.Problem, ability.Note}
 	slices.SortStableFunc(v.Findings, func(a, b ability.Finding) int {
@@ -67,6 +68,8 @@ func (a *answer) conclude(v *findingsView, notes bool) {
 		a.find("refused", "", "programs cannot open the store: %d refused, %s", refused, count(problems, "problem"))
 	case problems > 0:
 		a.find("problems", "", "programs can open the store: %s", count(problems, "problem"))
+	case schema == 0 && notes:
+		a.say("well", a.next("doctor"), "the tables are as the store needs them")
 	case schema == 0:
 		a.say("well", a.next("verify"), "nothing is wrong with it")
 	}

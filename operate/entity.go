@@ -194,6 +194,7 @@ func Sourced[C, E, S, R any](b behavior.EventSourced[C, E, S, R], commands ...C)
 	if b.States == nil {
 		b.States = codec.JSON[S](b.Type)
 	}
+	b.SnapshotEvery = 0 // it is only read, also from stores without snapshots
 	return &sourced[C, E, S, R]{b: b, common: common[C, S]{b.Type, b.ID, b.States, commands, func(s annals.Store) (host[S], error) {
 		return aggregate.New(s, b, aggregate.Options{MayDrop: true})
 	}}}

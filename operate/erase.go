@@ -79,7 +79,7 @@ func (o *options) eraseCommand() *cobra.Command {
 			k.say("no-keys", "", "nothing was sealed for this subject: is it the right one?")
 		}
 		if !*yes {
-			k.say("dry-run", k.next("erase", subject, "--yes"), "nothing was changed")
+			k.say("dry-run", k.again("", "--yes"), "nothing was changed")
 		}
 		return nil
 	})

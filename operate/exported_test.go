@@ -169,7 +169,7 @@ func passes(t *testing.T, files map[string]string) {
 	}
 	// Compiled as make test does, so that it uses what that has made.
 	command := exec.CommandContext(t.Context(), "go", "test", "-v", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"),
-		"-gcflags=all=-dwarf=false -l", "-gcflags=std=-dwarf=false", "-gcflags=modernc.org/...=-dwarf=false", "./"+exportedDir)
+		"-gcflags=all=-dwarf=false -l", "-gcflags=std=-dwarf=false", "-gcflags=modernc.org/...=-dwarf=false", "-ldflags=-s", "./"+exportedDir)
 	said, err := command.CombinedOutput()
 	if passed := strings.Count(string(said), "--- PASS: Test"); err != nil || passed != len(files) {
 		t.Fatalf("%d of %d tests pass: %v\n%s", passed, len(files), err, said)

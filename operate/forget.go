@@ -92,15 +92,9 @@ func (n *cleaning) run(k *call, s annals.Store, ids iter.Seq2[annals.Persistence
 }
 
 // dry says how to do what a dry run has shown.
-func (n *cleaning) dry(k *call, args ...string) {
+func (n *cleaning) dry(k *call) {
 	if !n.yes {
-		for _, p := range n.options.Projections {
-			args = append(args, "--projection", p)
-		}
-		if n.options.NoWriters {
-			args = append(args, "--no-writers")
-		}
-		k.say("dry-run", k.next(append(args, "--yes")...), "nothing was changed")
+		k.say("dry-run", k.again("", "--yes"), "nothing was changed")
 	}
 }
 
@@ -118,22 +112,24 @@ func (o *options) forgetCommand() *cobra.Command {
 			return err
 		}
 		v, err := n.run(k, s, listed(k.args), (*cleanup.Cleaner).ForgetEntities)
+		for i := 0; i < len(k.args) && err == nil && v.DryRun && v.Failed == 0; i++ {
+			var ok bool
+			if ok, err = k.exists(s, annals.PersistenceID(k.args[i])); err == nil && !ok {
+				k.say("nothing", k.nextIDs(s), "%s: the store has nothing of this id: is it the right one?", name(k.args[i]))
+			}
+		}
 		if err != nil {
 			return err
-		}
-		args := append([]string{"forget"}, k.args...)
-		if n.options.AtOnce {
-			args = append(args, "--at-once")
 		}
 		if v.Waiting > 0 {
 			v.Left = append(v.Left, fmt.Sprintf("the store: the last number of each entity that waits, for %s after the delete", ability.ForgetAge))
 			if n.yes {
-				k.say("waiting", k.next(append(args, "--yes")...), "run this again %s after the delete", ability.ForgetAge)
+				k.say("waiting", k.again(""), "run this again %s after the delete", ability.ForgetAge)
 			}
 		}
 		v.Left = append(v.Left, "projections whose positions are in other stores: offsets and parked entities with these ids (projection.Control.Forget)",
 			leftElsewhere)
-		n.dry(k, args...)
+		n.dry(k)
 		return nil
 	})
 }
@@ -155,25 +151,21 @@ func (o *options) pruneCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		args := append([]string{"prune"}, k.args...)
 		ids := listed(k.args)
 		if *kind != "" {
-			args, ids = append(args, "--type", *kind), s.Query().IDs(k.ctx, *kind, annals.PersistenceID(*after))
-		}
-		if n.options.KeepSnapshots != 1 {
-			args = append(args, "--keep", fmt.Sprint(n.options.KeepSnapshots))
+			ids = s.Query().IDs(k.ctx, *kind, annals.PersistenceID(*after))
 		}
 		n.options.Readable = k.readable
 		v, err := n.run(k, s, ids, (*cleanup.Cleaner).DeleteBeforeSnapshot)
 		if err != nil {
 			if v != nil && v.Last != "" && *kind != "" {
-				k.say("resume", k.next(append(args, "--after", string(v.Last))...), "it ended before everything was done")
+				k.say("resume", k.again("", "--after", string(v.Last)), "it ended before everything was done")
 			}
 			return err
 		}
 		v.Left = append(v.Left, "the store: the newest snapshots and the events after them; entities without a snapshot are whole", leftElsewhere)
 		n.guards(k, s)
-		n.dry(k, args...)
+		n.dry(k)
 		return nil
 	})
 }

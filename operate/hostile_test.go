@@ -145,7 +145,7 @@ func TestNextIsQuoted(t *testing.T) {
 		}
 		e, _ := parsed(t, run(t, config(s), "--json", "show", string(id), "--limit", "1"))
 		command := strings.Replace((*e.Diagnostics)[0].Next, "annals show", "printf %s.", 1)
-		command, _, _ = strings.Cut(command, " --after")
+		command, _, _ = strings.Cut(command, " --limit")
 		bash := exec.CommandContext(t.Context(), "bash", "-c", command)
 		bash.Env = []string{"LC_ALL=C.UTF-8"}
 		if got, err := bash.Output(); err != nil || string(got) != string(id)+"." {

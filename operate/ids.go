@@ -48,11 +48,7 @@ func (o *options) idsCommand() *cobra.Command {
 		k.view = v
 		switch last := len(v.IDs) - 1; {
 		case v.More:
-			args := []string{"ids", "--after", string(v.IDs[last])}
-			if *kind != "" {
-				args = append(args, "--type", *kind)
-			}
-			k.say("more", k.next(args...), "there are more ids")
+			k.say("more", k.again("", "--after", string(v.IDs[last])), "there are more ids")
 		case last >= 0:
 			k.say("end", k.next("show", string(v.IDs[0])), "these are all")
 		default:
@@ -81,6 +77,29 @@ func (a *answer) ids(s annals.Store, kind, begins string, after annals.Persisten
 		v.IDs = append(v.IDs, id)
 	}
 	return v, nil
+}
+
+// exists reports whether s has, or had, something of id.
+func (a *answer) exists(s annals.Store, id annals.PersistenceID) (bool, error) {
+	caps := s.Capabilities()
+	if caps.Events {
+		if n, err := s.Journal().LastSeqNr(a.ctx, id); err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
+	if !caps.States {
+		return false, nil
+	}
+	st, _, err := s.States().Get(a.ctx, id)
+	return st.Revision > 0, err
+}
+
+// nextIDs is the command that lists ids of s, where s can.
+func (a *answer) nextIDs(s annals.Store, args ...string) string {
+	if !s.Capabilities().IDQueries {
+		return ""
+	}
+	return a.next(append([]string{"ids"}, args...)...)
 }
 
 // completeType completes --type with the types that the program knows.

@@ -21,6 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	_ = os.Setenv("ANNALS_STORE", "mem:") // so that the next commands are without --store
 	// For the DynamoDB of the tests.
 	_ = os.Setenv("AWS_ACCESS_KEY_ID", "test")
 	_ = os.Setenv("AWS_SECRET_ACCESS_KEY", "test")
@@ -71,7 +72,9 @@ func (k kept) Unwrap() annals.Store { return k.Store }
 
 // config is that of a program with both behaviors and the store s.
 func config(s annals.Store) operate.Config {
-	return operate.Config{Entities: []operate.Entity{operate.Sourced(meter), operate.Durable(limit)}, Stores: annals.Openers{
+	snapshots := meter
+	snapshots.SnapshotEvery = 1000 // what is only read is shown on stores without snapshots, too
+	return operate.Config{Entities: []operate.Entity{operate.Sourced(snapshots), operate.Durable(limit)}, Stores: annals.Openers{
 		"mem": func(context.Context, *url.URL) (annals.Store, error) { return kept{s}, nil },
 	}}
 }
@@ -226,8 +229,8 @@ func TestExitStatus(t *testing.T) {
 		{3, "usage", []string{"projection", "discard", "p", "Meter|a"}},
 		{4, "unsupported", []string{"show", "Other|a", "--try", "1"}},
 		{4, "unsupported", []string{"show", "Limit|a", "--at", "1"}},
-		{4, "invalid", []string{"projection", "reset", "p", "--yes"}},
-		{4, "invalid", []string{"projection", "retry", "p", "Meter|a"}},
+		{3, "never-run", []string{"projection", "reset", "p", "--yes"}},
+		{3, "never-run", []string{"projection", "retry", "p", "Meter|a"}},
 	} {
 		o := run(t, config(s), append([]string{"--json"}, c.args...)...)
 		if _, code := parsed(t, o); o.status != c.status || code != c.code {

@@ -203,11 +203,14 @@ func TestPageActs(t *testing.T) {
 	if strings.Contains(log.String(), token) {
 		t.Error("the log has the token")
 	}
-	for form, status := range map[string]int{"do=pause": 400, "do=reset&name=sums": 400, "do=discard&name=sums&id=Meter%7Ca&to=x&yes=1": 400, "do=retry&name=sums&id=Meter%7Cz": 400, "do=retry&name=none": 400} {
+	for form, status := range map[string]int{"do=pause": 400, "do=reset&name=sums": 400, "do=discard&name=sums&id=Meter%7Ca&to=x&yes=1": 400, "do=retry&name=sums&id=Meter%7Cz": 400, "do=retry&name=none": 400, "do=pause&name=none": 400, "do=resume&name=none": 400} {
 		values, err := url.ParseQuery(form + "&form=" + secret)
 		if w := v.send("POST", "act", values); err != nil || w.Code != status {
 			t.Errorf("%s: %d %s", form, w.Code, w.Body)
 		}
+	}
+	if w := v.get("projection?name=none"); strings.Contains(w.Body.String(), "<button>Pause the") || !strings.Contains(v.get("projection?name=sums").Body.String(), "<button>Pause the") {
+		t.Errorf("what has not been run can be paused: %s", w.Body)
 	}
 	v.cookies = map[string]string{}
 	v.header.Set("Authorization", "Bearer "+token) // a script needs no form

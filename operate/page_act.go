@@ -68,7 +68,10 @@ func (p *page) act(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	message, err := c.run(a, projection.NewControl(p.positions, c.Projection))
+	var message string
+	if err = a.changeable(p.positions, c.Projection); err == nil {
+		message, err = c.run(a, projection.NewControl(p.positions, c.Projection))
+	}
 	p.log(r, c, err)
 	p.forget()
 	if err != nil {

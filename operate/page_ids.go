@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"context"
 	"net/http"
 	"strings"
 
@@ -58,7 +57,7 @@ func (p *page) exact(a *answer, v *idsPage) error {
 		}
 	}
 	for _, id := range ids {
-		ok, err := p.exists(a.ctx, id)
+		ok, err := a.exists(p.store, id)
 		switch {
 		case codeOf(err) == "invalid": // no id can be so
 		case err != nil:
@@ -68,20 +67,6 @@ func (p *page) exact(a *answer, v *idsPage) error {
 		}
 	}
 	return nil
-}
-
-func (p *page) exists(ctx context.Context, id annals.PersistenceID) (bool, error) {
-	caps := p.store.Capabilities()
-	if caps.Events {
-		if n, err := p.store.Journal().LastSeqNr(ctx, id); err != nil || n > 0 {
-			return n > 0, err
-		}
-	}
-	if !caps.States {
-		return false, nil
-	}
-	s, _, err := p.store.States().Get(ctx, id)
-	return s.Revision > 0, err
 }
 
 // list lists ids: all of a type, or those that are searched for.

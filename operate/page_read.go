@@ -260,7 +260,7 @@ func (p *page) projection(a *answer, r *http.Request) (*sheet, error) {
 		}
 	}
 	for _, name := range []string{"pause", "resume", "retry", "discard"} {
-		v.May[name] = p.may(r, Action{Name: name, Projection: n}) == nil
+		v.May[name] = (name != "pause" || len(s.Ranges) > 0) && p.may(r, Action{Name: name, Projection: n}) == nil // one that has been run
 	}
 	return &sheet{Title: name(n), Live: true, Data: v}, nil
 }

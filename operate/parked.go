@@ -59,7 +59,7 @@ func (o *options) parkedCommand() *cobra.Command {
 		if *limit < 1 || *limit > mostIDs {
 			return usage("--limit is 1 to %d", mostIDs)
 		}
-		control, err := k.alone()
+		control, err := k.control(1)
 		if err != nil {
 			return err
 		}
@@ -69,12 +69,13 @@ func (o *options) parkedCommand() *cobra.Command {
 		}
 		k.view = v
 		if len(v.Entities) == 0 {
+			k.warn()
 			k.say("nothing", "", "no entity is parked")
 			return nil
 		}
 		last := v.Entities[len(v.Entities)-1]
 		if v.More {
-			k.say("more", k.next("projection", "parked", k.args[0], "--after", string(last.ID)), "there are more parked entities")
+			k.say("more", k.again("", "--after", string(last.ID)), "there are more parked entities")
 		}
 		k.find("parked", k.next("projection", "retry", k.args[0], string(last.ID)), "when the cause is mended, retry; discard leaves the events out for good")
 		return nil
@@ -109,7 +110,7 @@ func (o *options) retryCommand() *cobra.Command {
 		if ways := len(k.args) > 1; ways == *all && ways == same || ways && (*all || same) || *all && same {
 			return usage("retry takes a projection, and ids, --all or --error")
 		}
-		control, err := k.control()
+		control, err := k.changing(len(k.args))
 		if err != nil {
 			return err
 		}
@@ -129,7 +130,7 @@ func (o *options) retryCommand() *cobra.Command {
 			}
 			what += " of " + entities(n, false)
 		} else if err := control.Retry(k.ctx, ids...); err != nil {
-			return err
+			return k.refused(err)
 		}
 		k.view = done{k.args[0], true, what + " is ordered: a runner carries it out within seconds"}
 		k.say("next", k.next("projection", "parked", k.args[0]), "see what is still parked")
@@ -153,18 +154,18 @@ func (o *options) discardCommand() *cobra.Command {
 			}
 			last, what = annals.SeqNr(n), fmt.Sprintf("the waiting events up to number %d", n)
 		}
-		control, err := k.control()
+		control, err := k.changing(2)
 		if err != nil {
 			return err
 		}
 		what += " of " + name(k.args[1])
 		if !*yes {
 			k.view = done{k.args[0], false, "would leave out " + what}
-			k.say("dry-run", k.next("projection", "discard", k.args[0], k.args[1], "--to", *to, "--yes"), "nothing was changed")
+			k.say("dry-run", k.again("", "--yes"), "nothing was changed")
 			return nil
 		}
 		if err := control.Discard(k.ctx, annals.PersistenceID(k.args[1]), last); err != nil {
-			return err
+			return k.refused(err)
 		}
 		k.view = done{k.args[0], true, "leaves out " + what + ": a runner carries this out within seconds"}
 		return nil

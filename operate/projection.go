@@ -35,16 +35,60 @@ type done struct {
 
 func (d done) print(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", name(d.Projection), d.What) }
 
-// control returns the Control of the projection that the first argument names.
-func (k *call) control() (*projection.Control, error) {
-	if len(k.args) == 0 || k.args[0] == "" {
+// control returns the Control of the projection that the first one of at most most arguments names.
+func (k *call) control(most int) (*projection.Control, error) {
+	switch {
+	case len(k.args) == 0 || k.args[0] == "":
 		return nil, usage("name a projection")
+	case len(k.args) > most:
+		return nil, usage("name one projection")
 	}
 	s, err := k.store()
 	if err != nil {
 		return nil, err
 	}
 	return projection.NewControl(s, k.args[0]), nil
+}
+
+// neverRun is an error when s lists projections and n is not among them: the name may be wrong.
+func (a *answer) neverRun(s annals.Store, n string) error {
+	if names, err := projection.Names(a.ctx, s); err != nil || slices.Contains(names, n) {
+		return nil //nolint:nilerr // the store cannot list them
+	}
+	return &failure{wrongUsage, diagnostic{"never-run", name(n) + ": it has not been run in this store", a.next("projection", "list")}}
+}
+
+// warn says so when the projection that the first argument names has not been run.
+func (k *call) warn() {
+	if err := k.neverRun(k.opened[0], k.args[0]); err != nil {
+		d, _ := k.explain(err)
+		k.diagnostics = append(k.diagnostics, d)
+	}
+}
+
+// changeable is an error when n has not been run and the program does not name it: a change would leave a projection without a runner.
+func (a *answer) changeable(s annals.Store, n string) error {
+	if slices.Contains(a.Projections, n) {
+		return nil
+	}
+	return a.neverRun(s, n)
+}
+
+// changing is control for a command that changes the projection, or would.
+func (k *call) changing(most int) (*projection.Control, error) {
+	control, err := k.control(most)
+	if err == nil {
+		err = k.changeable(k.opened[0], k.args[0])
+	}
+	return control, err
+}
+
+// refused is err, of a change that the projection or the entity may not allow as it is now.
+func (k *call) refused(err error) error {
+	if !errors.Is(err, annals.ErrInvalid) {
+		return err
+	}
+	return &failure{wrongUsage, diagnostic{"invalid", plain(err), k.next("projection", "parked", k.args[0])}}
 }
 
 // stores opens the store of the positions and that of the events, see source.
@@ -163,13 +207,16 @@ func (a *answer) howFar(s, events annals.Store, n string) (projection.Status, er
 			status.Ranges[i].Cause = "" // it may hold a part of a payload
 		}
 	}
-	a.judge(status)
+	a.judge(status, s.Capabilities())
 	return status, nil
 }
 
-// judge says what an operator should know of s.
-func (a *answer) judge(s projection.Status) {
+// judge says what an operator should know of s, whose positions are in a store with these claims.
+func (a *answer) judge(s projection.Status, caps annals.Capabilities) {
 	next := map[string]string{"paused": a.next("projection", "resume", s.Name), "parked": a.next("projection", "parked", s.Name)}
+	if caps.IDQueries {
+		next["never-run"] = a.next("projection", "list")
+	}
 	for _, p := range s.Problems() {
 		tell := a.say
 		if p.Fault {
@@ -220,7 +267,7 @@ func (o *options) awaitCommand() *cobra.Command {
 		if err != nil || n < 1 {
 			return usage("%s is not the number of an event", name(k.args[2]))
 		}
-		control, err := k.control()
+		control, err := k.control(3)
 		if err != nil {
 			return err
 		}
@@ -235,7 +282,12 @@ func (o *options) awaitCommand() *cobra.Command {
 		case errors.Is(err, projection.ErrParked):
 			return &failure{notReached, diagnostic{"parked", plain(err), k.next("projection", "parked", k.args[0])}}
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return &failure{notReached, diagnostic{"timeout", fmt.Sprintf("not handled within %s", *timeout), k.next("projection", "status", k.args[0])}}
+			k.warn()
+			status := []string{"projection", "status", k.args[0]}
+			if *source != "" {
+				status = append(status, "--source", copied(*source))
+			}
+			return &failure{notReached, diagnostic{"timeout", fmt.Sprintf("not handled within %s", *timeout), k.next(status...)}}
 		case err != nil:
 			return err
 		}
@@ -248,7 +300,7 @@ func (o *options) pauseCommand() *cobra.Command {
 	c := &cobra.Command{Use: "pause NAME", Short: "Stop a projection until it is resumed"}
 	timeout := c.Flags().Duration("timeout", time.Minute, "wait no longer for its runners")
 	return o.command(c, func(k *call) error {
-		control, err := k.alone()
+		control, err := k.changing(1)
 		if err != nil {
 			return err
 		}
@@ -259,7 +311,9 @@ func (o *options) pauseCommand() *cobra.Command {
 			return &failure{notReached, diagnostic{"timeout", "it is paused, but runners still handle events: " + plain(err), k.next("projection", "status", k.args[0])}}
 		}
 		if err != nil {
-			k.say("paused", k.next("projection", "resume", k.args[0]), "it may be paused")
+			if !errors.Is(err, annals.ErrUnsupported) {
+				k.say("paused", k.next("projection", "resume", k.args[0]), "it may be paused")
+			}
 			return err
 		}
 		k.view = done{k.args[0], true, "paused: no runner handles events"}
@@ -268,17 +322,9 @@ func (o *options) pauseCommand() *cobra.Command {
 	})
 }
 
-// alone is control for a command without further arguments.
-func (k *call) alone() (*projection.Control, error) {
-	if len(k.args) > 1 {
-		return nil, usage("name one projection")
-	}
-	return k.control()
-}
-
 func (o *options) resumeCommand() *cobra.Command {
 	return o.command(&cobra.Command{Use: "resume NAME", Short: "End a pause"}, func(k *call) error {
-		control, err := k.alone()
+		control, err := k.changing(1)
 		if err != nil {
 			return err
 		}
@@ -300,20 +346,22 @@ func (o *options) resetCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		control, err := k.alone()
+		control, err := k.changing(1)
 		if err != nil {
 			return err
 		}
 		what := "all events"
 		if !from.IsZero() {
-			what = "the events since " + at(from)
+			what, *to = "the events since "+at(from), at(from)
 		}
 		if !*yes {
 			k.view = done{k.args[0], false, "would handle " + what + " again"}
-			k.say("dry-run", k.next("projection", "reset", k.args[0], "--to", *to, "--yes"), "nothing was changed")
+			k.say("dry-run", k.again("", "--to", *to, "--yes"), "nothing was changed")
 			return nil
 		}
-		if err := control.Reset(k.ctx, annals.Offset{Time: from}); err != nil {
+		if err := control.Reset(k.ctx, annals.Offset{Time: from}); errors.Is(err, annals.ErrInvalid) {
+			return k.refused(err) // nothing was begun
+		} else if err != nil {
 			k.say("paused", k.next("projection", "resume", k.args[0]), "the projection may be paused: reset it again, or resume it")
 			return err
 		}

@@ -126,6 +126,19 @@ func TestRetryByError(t *testing.T) {
 	}
 }
 
+// A change that the projection does not allow as it is now is a wrong command, and the next one shows how it is.
+func TestRefusedChange(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	parkAll(t, s, "sums", "broken")
+	for _, args := range [][]string{{"retry", "sums", "Meter|none"}, {"discard", "sums", "Meter|none", "--to", "all", "--yes"}} {
+		o := run(t, config(s), append([]string{"projection"}, args...)...)
+		if o.status != 3 || !strings.Contains(o.errors, "is not parked\n  next: annals projection parked sums\n") {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+}
+
 // tail shows what is there, then what comes, until it is interrupted.
 func TestTailFollows(t *testing.T) {
 	t.Parallel()

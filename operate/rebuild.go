@@ -15,12 +15,15 @@ func (o *options) rebuildCommand() *cobra.Command {
 	source := sourceFlag(c)
 	yes := c.Flags().Bool("yes", false, "do it; without it nothing is changed")
 	return o.command(c, func(k *call) error {
-		if _, err := k.alone(); err != nil {
+		if _, err := k.control(1); err != nil {
 			return err
 		}
 		old := k.args[0]
 		make, ok := k.Rebuilds[old]
 		if !ok {
+			if err := k.changeable(k.opened[0], old); err != nil {
+				return err
+			}
 			k.say("pause", k.next("projection", "pause", old), "to build it again in place, while nobody reads it: pause it, empty the read model, reset and resume it")
 			k.say("reset", k.next("projection", "reset", old, "--yes"), "when it is paused, and its read model empty")
 			return unsupported(k.next("projection", "resume", old), "the program has no Config.Rebuilds for %s, so the command does not know its handlers", name(old))
@@ -46,12 +49,12 @@ func (o *options) rebuildCommand() *cobra.Command {
 		}
 		if !*yes {
 			k.view = done{old, false, fmt.Sprintf("would have %s handle %s, then pause %s and switch over", name(status.Name), behind(status), name(old))}
-			k.say("dry-run", k.next("projection", "rebuild", old, "--yes"), "nothing was changed")
+			k.say("dry-run", k.again("", "--yes"), "nothing was changed")
 			return nil
 		}
 		began := time.Now()
 		if err := r.Run(k.ctx); err != nil {
-			k.say("resume", k.next("projection", "rebuild", old, "--yes"), "%s is in use as before; run this again, and it goes on", name(old))
+			k.say("resume", k.again("", "--yes"), "%s is in use as before; run this again, and it goes on", name(old))
 			return err
 		}
 		k.view = done{old, true, fmt.Sprintf("%s has taken its place, after %v: run that from now on; %s stays paused", name(status.Name), time.Since(began).Round(time.Second), name(old))}

@@ -111,7 +111,7 @@ func (o *options) applyCommand() *cobra.Command {
 			if err := k.pending(s); err != nil || len(k.diagnostics) > 0 {
 				return err
 			}
-			k.say("dry-run", k.next("schema", "apply", "--yes"), "nothing was changed")
+			k.say("dry-run", k.again("", "--yes"), "nothing was changed")
 			return nil
 		}
 		done, err := s.Migrate(k.ctx)

@@ -28,7 +28,7 @@ func (k *call) setup() (ability.Setup, error) {
 	}
 	if _, err := openers.Open(k.ctx, address); err != nil {
 		if errors.Is(err, annals.ErrUnsupported) {
-			err = unsupported("", "the program has no Config.Setups for this store")
+			err = unsupported("", "the program has no Config.Setups for this store; the command annals has those of all stores")
 		}
 		return nil, err
 	}

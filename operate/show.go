@@ -76,6 +76,9 @@ func (o *options) showCommand() *cobra.Command {
 func (a *answer) showing(s annals.Store, id annals.PersistenceID, raw bool) *showing {
 	w := &showing{answer: a, store: s, caps: s.Capabilities(), id: id, shower: a.shower(raw), limit: 100}
 	w.entity, w.named = a.entity(id)
+	if a.command == nil { // of the page
+		a.command, a.args = []string{"show"}, []string{string(id)}
+	}
 	return w
 }
 
@@ -150,7 +153,7 @@ func (w *showing) events(v *entityView) (err error) {
 			if n := len(v.Events); n > 0 {
 				past = v.Events[n-1].Number + 1
 			}
-			w.find("corrupt", w.next("show", string(w.id), "--after", fmt.Sprint(past)), "%s", plain(err))
+			w.find("corrupt", w.again("", "--after", fmt.Sprint(past)), "%s", plain(err))
 			v.broken = true
 			return nil
 		}
@@ -203,17 +206,17 @@ func (w *showing) ends(v *entityView) {
 	switch n := len(v.Events); {
 	case v.broken: // it was said what to do
 	case v.Last == 0 && v.Revision == 0:
-		w.say("nothing", w.next("ids"), "the store has nothing of this id")
+		w.say("nothing", w.nextIDs(w.store), "the store has nothing of this id")
 	case v.More:
-		w.say("more", w.next("show", id, "--after", fmt.Sprint(v.Events[n-1].Number)), "the last number is %d", v.Last)
+		w.say("more", w.again("", "--after", fmt.Sprint(v.Events[n-1].Number)), "the last number is %d", v.Last)
 	case n == 0 && v.Last > w.after:
 		w.say("deleted", "", "the events up to number %d are deleted", v.Last)
 	case n > 0 && w.entity != nil:
-		w.say("end", w.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number), "--diff"), "these are all events")
+		w.say("end", w.again("--after --limit", "--at", fmt.Sprint(v.Events[n-1].Number), "--diff"), "these are all events")
 	case n > 0:
-		w.say("end", w.next("show", id, "--at", fmt.Sprint(v.Events[n-1].Number)), "these are all events")
+		w.say("end", w.again("--after --limit", "--at", fmt.Sprint(v.Events[n-1].Number)), "these are all events")
 	case w.id.Type() != "":
-		w.say("end", w.next("ids", "--type", w.id.Type(), "--after", id), "it has no events")
+		w.say("end", w.nextIDs(w.store, "--type", w.id.Type(), "--after", id), "it has no events")
 	}
 	if len(v.Events) > 0 && v.Events[0].Number > w.after+1 {
 		w.say("deleted", "", "there are no events before number %d: they are deleted, or the numbers were left unused", v.Events[0].Number)
@@ -252,7 +255,7 @@ func (w *showing) moment(m moment, diff bool, try string) error {
 	}
 	w.view = v
 	if m.number != nil && v.Number == *m.number {
-		w.say("next", w.next("show", string(w.id), "--after", fmt.Sprint(v.Number)), "the events after it")
+		w.say("next", w.again("--at --diff --try", "--after", fmt.Sprint(v.Number)), "the events after it")
 	}
 	return nil
 }

@@ -71,11 +71,29 @@ func TestStores(t *testing.T) {
 				"prune Meter|a":                      caps.Snapshots && caps.FenceAfterDelete,
 				"forget Meter|a":                     forgets,
 			} {
-				o := run(t, config(s), append([]string{"--json"}, strings.Fields(args)...)...)
+				c := config(s)
+				if args == "projection pause p" {
+					c.Projections = []string{"p"} // which has not been run yet
+				}
+				o := run(t, c, append([]string{"--json"}, strings.Fields(args)...)...)
 				failed := o.status == 4 && strings.Contains(o.text, `"code":"unsupported"`)
 				if want := o.status == 0 || o.status == 1 && args == "projection status p"; failed == supported || supported != want {
 					t.Errorf("%s: status %d: %s", args, o.status, o.text)
 				}
+			}
+			for args, next := range map[string]string{"show Meter|none": "annals ids", "projection status p": "annals projection list", "forget Meter|none": "annals ids"} {
+				o := run(t, config(s), strings.Fields(args)...)
+				if asked := o.status < 4; asked && strings.Contains(o.text, "next: "+next+"\n") != caps.IDQueries || asked && args[0] == 'f' && !strings.Contains(o.text, "is it the right one?") {
+					t.Errorf("%s: %+v", args, o)
+				}
+			}
+			c := config(s)
+			c.Projections = []string{"p"}
+			if o := run(t, c, "projection", "pause", "p"); o.status == 4 && strings.Contains(o.text, "may be paused") {
+				t.Errorf("%+v", o)
+			}
+			if o := run(t, config(s), "ids"); o.status == 4 && !strings.Contains(o.errors, "does not claim it; docs/claims.md says which stores") {
+				t.Errorf("%+v", o)
 			}
 			page := visit(t, s, config(s), operate.PageOptions{})
 			for path, supported := range map[string]bool{

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -137,7 +138,7 @@ func (o *options) traceCommand() *cobra.Command {
 		}
 		if err = t.run(r); err == nil || t.view.Events > 0 {
 			k.view = t.view
-			t.ends(r, err)
+			t.ends(err)
 		}
 		return err
 	})
@@ -307,15 +308,11 @@ func (t *tracing) attach() error {
 }
 
 // ends says what to do next.
-func (t *tracing) ends(r *reading, err error) {
-	args := []string{"trace", t.view.Trace}
-	if r.kind != "" {
-		args = append(args, "--type", r.kind)
-	}
+func (t *tracing) ends(err error) {
 	switch {
 	case err != nil:
 	case t.full() && !t.view.Complete:
-		t.say("more", t.next(append(args, "--since", r.since, "--limit", fmt.Sprint(min(10*t.limit, mostIDs)))...), "it ended because so much was found")
+		t.say("more", t.again("", "--since", cmp.Or(t.view.Since, "0"), "--limit", fmt.Sprint(min(10*t.limit, mostIDs))), "it ended because so much was found")
 	case t.view.Found > 0:
 		for _, n := range t.view.Tree {
 			if n.Event != nil {
@@ -324,7 +321,7 @@ func (t *tracing) ends(r *reading, err error) {
 			}
 		}
 	case t.view.Since != "":
-		t.say("nothing", t.next(append(args, "--since", "0")...), "nothing belongs to it; this searches everything")
+		t.say("nothing", t.again("", "--since", "0"), "nothing belongs to it; this searches everything")
 	default:
 		t.say("nothing", "", "nothing belongs to it")
 	}

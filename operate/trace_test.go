@@ -355,6 +355,9 @@ func TestTraceMetadata(t *testing.T) {
 			t.Errorf("trace %s: code %q, want %q", args, got, code)
 		}
 	}
+	if o := run(t, config(s), "trace", "x", "--limit", "1", "--since", "1h"); !regexp.MustCompile(`next: annals trace x --since 20\S+Z --limit 10\n`).MatchString(o.text) {
+		t.Errorf("a longer search begins at another time: %s", o.text)
+	}
 }
 
 // A chain that is long stays a tree that can be read.

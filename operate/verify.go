@@ -68,24 +68,14 @@ func (o *options) verifyCommand() *cobra.Command {
 		case len(k.args) > 0 && (*kind != "" || *after != "" || *from != ""):
 			return usage("verify takes ids, or --type, --after and --since")
 		}
-		v := verification{call: k, strict: *strict, view: &verifyView{Findings: []finding{}}, args: []string{"verify"},
+		v := verification{call: k, strict: *strict, view: &verifyView{Findings: []finding{}},
 			options: verify.Options{Type: *kind, After: *after, Rate: *rate, Running: *running, Decode: o.decode}}
-		v.keep("--type", *kind)
 		if *from != "" {
 			var err error
 			if v.options.Since, err = since(*from); err != nil {
 				return err
 			}
-			v.keep("--since", at(v.options.Since))
-		}
-		if *rate > 0 {
-			v.keep("--rate", fmt.Sprint(*rate))
-		}
-		if f.Changed("running") {
-			v.keep("--running", strings.Join(*running, ","))
-		}
-		if *strict {
-			v.args = append(v.args, "--strict")
+			v.since = []string{"--since", at(v.options.Since)}
 		}
 		for _, id := range k.args {
 			v.options.IDs = append(v.options.IDs, annals.PersistenceID(id))
@@ -103,7 +93,6 @@ func (o *options) verifyCommand() *cobra.Command {
 			if v.options.Sources[of], err = k.source(address); err != nil {
 				return err
 			}
-			v.keep("--source", k.redacted(text)) // a URL may have a password
 		}
 		k.view = v.view
 		return v.run(s)
@@ -129,14 +118,7 @@ type verification struct {
 	options verify.Options
 	strict  bool
 	view    *verifyView
-	args    []string // of the command that goes on, without --after
-}
-
-// keep adds a flag to the command that goes on, unless it is empty.
-func (v *verification) keep(flag, value string) {
-	if value != "" {
-		v.args = append(v.args, flag, value)
-	}
+	since   []string // the flag of a run that goes on, with the time
 }
 
 func (v *verification) run(s annals.Store) error {
@@ -203,6 +185,6 @@ func (v *verification) judge(f verify.Finding) {
 // resume says how to go on.
 func (v *verification) resume() {
 	if v.view.After != "" {
-		v.say("resume", v.next(append(v.args, "--after", v.view.After)...), "it ended before everything was checked")
+		v.say("resume", v.again("", append(v.since, "--after", v.view.After)...), "it ended before everything was checked")
 	}
 }

@@ -72,7 +72,7 @@ func TestVerifyFindsLostEvents(t *testing.T) {
 	for _, args := range []string{"", "--type Meter", "--since 1h", "--since " + began.UTC().Format(time.RFC3339), "--rate 100000", "--after Meter|a"} {
 		o := runWith(t.Context(), c, append([]string{"--json", "verify", "--store", "sqlite:" + path}, strings.Fields(args)...)...)
 		v, next := verify(t, o)
-		if o.status != 1 || len(v.Findings) != 1 || v.Findings[0].ID != "Meter|b" || v.Findings[0].Code != "missing" || v.Findings[0].Means == "" || !v.Complete || next[0] != "annals show 'Meter|b' --after 0" {
+		if o.status != 1 || len(v.Findings) != 1 || v.Findings[0].ID != "Meter|b" || v.Findings[0].Code != "missing" || v.Findings[0].Means == "" || !v.Complete || next[0] != "annals show 'Meter|b' --after 0 --store sqlite:"+path {
 			t.Errorf("%q: %s", args, o.text)
 		}
 	}
@@ -132,7 +132,7 @@ func TestVerifyGoesOnWithoutPassword(t *testing.T) {
 		defer cancel()
 		for _, flag := range []string{"--json", "--hide-payloads"} {
 			o := runWith(ctx, config(s), "--store", "mem:", flag, "verify", "--rate", "1", "--source", "totals=mem://ann:hunter2@host/x")
-			if o.status != 2 || strings.Contains(o.text+o.errors, "hunter2") || !strings.Contains(o.text, "--source 'totals=") {
+			if o.status != 2 || strings.Contains(o.text+o.errors, "hunter2") || !strings.Contains(o.text, "--source totals=URL") {
 				t.Errorf("%+v", o)
 			}
 			ctx, cancel = context.WithTimeout(t.Context(), time.Second/2)

@@ -190,3 +190,30 @@ func TestTypesOfEntities(t *testing.T) {
 		t.Errorf("%d types, %d calls of others", len(counts), counts["_OTHER"])
 	}
 }
+
+// Several Telemetries may have the same MeterProvider, which may have several readers: the events of all are counted once for each reader.
+func TestEventsOfStoresAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	total := metric.NewManualReader()
+	since := metric.NewManualReader(metric.WithTemporalitySelector(func(metric.InstrumentKind) metricdata.Temporality { return metricdata.DeltaTemporality }))
+	meters := metric.NewMeterProvider(metric.WithReader(total), metric.WithReader(since))
+	var telemetries [2]*annalsotel.Telemetry
+	for i := range telemetries {
+		var err error
+		if telemetries[i], err = annalsotel.New(annalsotel.Options{MeterProvider: meters}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round, want := range []map[*metric.ManualReader]int64{{total: 5, since: 5}, {total: 10, since: 5}} {
+		for i, id := range []annals.PersistenceID{"Counter|a", "Cart|a"} {
+			c := annals.Call{Op: "append", Store: "sqlite", ID: id}
+			telemetries[i].End(t.Context(), c, annals.Result{Events: 2 + i})
+		}
+		for r, n := range want {
+			w := &workload{t: t, reader: r}
+			if got := w.collect()["annals.store.events"].Data.(metricdata.Sum[int64]); len(got.DataPoints) != 1 || got.DataPoints[0].Value != n || !got.IsMonotonic {
+				t.Errorf("round %d: %v, want %d", round, got.DataPoints, n)
+			}
+		}
+	}
+}

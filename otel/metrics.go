@@ -3,6 +3,7 @@ package annalsotel
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -17,7 +18,7 @@ type instruments struct {
 	storeTime, hostTime, handleTime, sendTime       metric.Float64Histogram
 	storeSize, groupSize, batchSize                 metric.Int64Histogram
 	delay                                           metric.Float64Histogram
-	storeEvents, requests, storeRetries, throttles  metric.Int64Counter
+	requests, storeRetries, throttles               metric.Int64Counter
 	unused, storeWarnings, conflicts, hostRetries   metric.Int64Counter
 	consumed, sent, verdicts, late, stuck, warnings metric.Int64Counter
 	leases                                          metric.Int64Counter
@@ -54,7 +55,6 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	db, process, send := dbconv.ClientOperationDuration{}, messagingconv.ProcessDuration{}, messagingconv.ClientOperationDuration{}
 	i.storeTime = times(db.Name(), db.Description(), seconds)
 	i.storeSize = histogram("annals.store.size", "By", "Payloads and metadata that a call to a store has read or written.", sizes)
-	i.storeEvents = counter("annals.store.events", "{event}", "Events that a store has read or written.")
 	i.requests = counter("annals.store.requests", "{request}", "Requests to the server of a store.")
 	i.storeRetries = counter("annals.store.retries", "{request}", "Requests that a store has sent again.")
 	i.throttles = counter("annals.store.throttles", "{request}", "Requests that the server of a store refused because there were too many.")
@@ -82,19 +82,49 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	return i, errors.Join(faults...)
 }
 
-// measures are the options that carry the attributes of a kind.
+// countEvents makes the counter of the events of stores. Most calls count some, so they are added up here, which costs far less than an SDK, until metrics are collected.
+func (t *Telemetry) countEvents() error {
+	counter, err := t.meter.Int64ObservableCounter("annals.store.events", metric.WithUnit("{event}"), metric.WithDescription("Events that a store has read or written."))
+	if err != nil {
+		return err
+	}
+	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		t.events.Range(func(_, of any) bool {
+			if e := of.(*events); e.Load() > 0 {
+				o.ObserveInt64(counter, e.Load(), e.as)
+			}
+			return true
+		})
+		return nil
+	}, counter)
+	return err
+}
+
+// events counts those of the calls that have the same attributes.
+type events struct {
+	atomic.Int64
+	as metric.ObserveOption
+}
+
+// measures are the options that carry the attributes of a kind, and the events of stores.
 type measures struct {
 	record []metric.RecordOption
 	add    []metric.AddOption
+	events *events // nil: not of a store
 }
 
-func measuresOf(set attribute.Set) measures {
+func (t *Telemetry) measuresOf(p part, set attribute.Set) measures {
 	o := metric.WithAttributeSet(set)
-	return measures{[]metric.RecordOption{o}, []metric.AddOption{o}}
+	m := measures{record: []metric.RecordOption{o}, add: []metric.AddOption{o}}
+	if p == ofStore {
+		of, _ := t.events.LoadOrStore(set.Equivalent(), &events{as: o})
+		m.events = of.(*events)
+	}
+	return m
 }
 
 // with returns the measures of k with a further attribute, which has few values: they are made once.
-func (k *kind) with(further attribute.KeyValue) measures {
+func (t *Telemetry) with(k *kind, further attribute.KeyValue) measures {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	m, ok := k.further[further]
@@ -102,7 +132,7 @@ func (k *kind) with(further attribute.KeyValue) measures {
 		if k.further == nil {
 			k.further = map[attribute.KeyValue]measures{}
 		}
-		m = measuresOf(attribute.NewSet(append(k.set.ToSlice(), further)...))
+		m = t.measuresOf(k.part, attribute.NewSet(append(k.set.ToSlice(), further)...))
 		k.further[further] = m
 	}
 	return m
@@ -114,9 +144,9 @@ func (t *Telemetry) measure(ctx context.Context, k *kind, c *annals.Call, r *ann
 	switch {
 	case k.part == ofProjection && k.op != "handle":
 	case k.rejected(r.Err):
-		m = k.with(attrRejected.Bool(true))
+		m = t.with(k, attrRejected.Bool(true))
 	case r.Err != nil:
-		m = k.with(errorType(r.Err))
+		m = t.with(k, errorType(r.Err))
 	}
 	add := func(i metric.Int64Counter, n int) {
 		if n > 0 {
@@ -129,7 +159,9 @@ func (t *Telemetry) measure(ctx context.Context, k *kind, c *annals.Call, r *ann
 		if r.Bytes > 0 {
 			t.storeSize.Record(ctx, int64(r.Bytes), m.record...)
 		}
-		add(t.storeEvents, r.Events)
+		if r.Events > 0 {
+			m.events.Add(int64(r.Events))
+		}
 		add(t.requests, r.Requests)
 		add(t.storeRetries, r.Retries)
 		add(t.throttles, r.Throttles)
@@ -138,13 +170,13 @@ func (t *Telemetry) measure(ctx context.Context, k *kind, c *annals.Call, r *ann
 			add(t.storeWarnings, 1)
 		}
 		if r.ReadUnits > 0 {
-			t.capacity.Add(ctx, r.ReadUnits, k.with(attrMode.String("read")).add...)
+			t.capacity.Add(ctx, r.ReadUnits, t.with(k, attrMode.String("read")).add...)
 		}
 		if r.WriteUnits > 0 {
-			t.capacity.Add(ctx, r.WriteUnits, k.with(attrMode.String("write")).add...)
+			t.capacity.Add(ctx, r.WriteUnits, t.with(k, attrMode.String("write")).add...)
 		}
 	case ofHost:
-		if k.op != "write" { // of which the store measures the append, and "ask" all of it
+		if !k.write {
 			t.hostTime.Record(ctx, r.Duration.Seconds(), m.record...)
 		}
 		if group > 1 {

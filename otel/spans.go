@@ -116,8 +116,6 @@ func (t *Telemetry) end(ctx context.Context, k *kind, span trace.Span, c *annals
 		}
 		options := append(slices.Clip(k.start), trace.WithTimestamp(time.Now().Add(-r.Duration)))
 		_, span = t.tracer.Start(ctx, k.name, options...)
-	} else if !span.IsRecording() {
-		return
 	} else if b, _ = ctx.Value(begunKey{}).(*begun); b == nil || b.span != span || b.kind.key != k.key {
 		return // of another call, around this one
 	}

@@ -53,6 +53,7 @@ type Telemetry struct {
 	adding  sync.Mutex               // to known
 	kinds   [3]int                   // in known, by part
 	recent  [32]atomic.Pointer[kind] // some of known, which are found without a hash
+	events  sync.Map                 // *events of stores, by attribute.Distinct
 	failure sync.Once
 }
 
@@ -67,7 +68,10 @@ func New(o Options) (*Telemetry, error) {
 	}
 	t.meter = o.MeterProvider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
 	var err error
-	if t.instruments, err = newInstruments(t.meter); err != nil {
+	if t.instruments, err = newInstruments(t.meter); err == nil {
+		err = t.countEvents()
+	}
+	if err != nil {
 		return nil, &annals.Error{Op: "annalsotel.New", Kind: annals.ErrInvalid, Err: err}
 	}
 	return t, nil
@@ -84,7 +88,7 @@ func (t *Telemetry) Start(ctx context.Context, c annals.Call) (started context.C
 	started = ctx
 	defer t.contain()
 	outer := trace.SpanContextFromContext(ctx)
-	if outer.IsValid() && !outer.IsSampled() && !strings.HasPrefix(c.Store, projections) {
+	if !outer.IsSampled() && outer.IsValid() && !strings.HasPrefix(c.Store, projections) {
 		return ctx // a span within this one would not be sampled either, as long as the sampler looks at parents
 	}
 	if k := t.kind(&c); k.spans(outer, &c) {
@@ -100,15 +104,17 @@ func (t *Telemetry) End(ctx context.Context, c annals.Call, r annals.Result) {
 	}
 	defer t.contain()
 	k, span := t.kind(&c), trace.SpanFromContext(ctx)
-	if t.tracer != nil {
+	if t.tracer != nil && (k.poll || span.IsRecording()) {
 		t.end(ctx, k, span, &c, &r)
 	}
 	if t.o.MeterProvider == nil {
 		return
 	}
 	group := 0
-	if k.part == ofHost && k.op == "write" {
-		group = len(annals.Callers(ctx))
+	if k.write {
+		if group = len(annals.Callers(ctx)); group == 0 && r.Err == nil && r.Retries == 0 {
+			return // the store measures the append, and "ask" all of it
+		}
 	}
 	if !span.SpanContext().IsSampled() {
 		ctx = context.Background() // each instrument looks for a span that is sampled, in a context that may be deep
@@ -141,12 +147,13 @@ type kind struct {
 	op      string
 	poll    bool // a query, of which many find nothing: the span is made at the end
 	own     bool // about what projections and leases store for themselves
+	write   bool // of a host
 	name    string
 	start   []trace.SpanStartOption
 	set     attribute.Set // of metrics
 	measure measures      // for a call without an error
 	mu      sync.Mutex
-	further map[attribute.KeyValue]measures // see with
+	further map[attribute.KeyValue]measures // see Telemetry.with
 }
 
 // projections is what the stores of projections begin with.
@@ -178,7 +185,7 @@ func (t *Telemetry) kind(c *annals.Call) *kind {
 		recent.Store(k.(*kind))
 		return k.(*kind)
 	}
-	k := newKind(key)
+	k := t.newKind(key)
 	t.adding.Lock()
 	defer t.adding.Unlock()
 	known, ok := t.known.Load(key)
@@ -190,7 +197,7 @@ func (t *Telemetry) kind(c *annals.Call) *kind {
 		t.kinds[k.part]++
 	case k.part == ofHost:
 		k.set = attribute.NewSet(append(k.set.ToSlice(), attrEntityType.String("_OTHER"))...)
-		k.measure = measuresOf(k.set)
+		k.measure = t.measuresOf(k.part, k.set)
 	}
 	return k
 }
@@ -220,7 +227,7 @@ const (
 // system is the value of messaging.system.
 const system = "annals"
 
-func newKind(key kindKey) *kind {
+func (t *Telemetry) newKind(key kindKey) *kind {
 	k := &kind{key: key, op: key.op, own: key.entities == "" && aboutPositions(key.op) || strings.HasPrefix(key.entities, "annals.")}
 	var static, measured []attribute.KeyValue
 	name := key.op
@@ -228,7 +235,7 @@ func newKind(key kindKey) *kind {
 	consumer, follows := strings.CutPrefix(key.store, projections)
 	switch {
 	case key.store == "entity" || key.store == "aggregate":
-		k.part = ofHost
+		k.part, k.write = ofHost, key.op == "write"
 		static = []attribute.KeyValue{attrHost.String(key.store), attrOperation.String(key.op), attrEntityType.String(key.entities)}
 		measured = static
 	case follows:
@@ -265,7 +272,7 @@ func newKind(key kindKey) *kind {
 		k.start = append(k.start, trace.WithNewRoot()) // the context of Run may have a span, which would never end
 	}
 	k.set = attribute.NewSet(measured...)
-	k.measure = measuresOf(k.set)
+	k.measure = t.measuresOf(k.part, k.set)
 	return k
 }
 

@@ -93,7 +93,7 @@ func Event(m *message.Message) (annals.Event, error) {
 	e := annals.Event{ID: annals.PersistenceID(m.Metadata.Get(headerPersistenceID))}
 	e.Data, e.Manifest = m.Payload, m.Metadata.Get(headerManifest)
 	number, err := strconv.ParseInt(m.Metadata.Get(headerSequenceNumber), 10, 64)
-	if err != nil {
+	if err != nil || number < 1 {
 		return annals.Event{}, invalid(m, headerSequenceNumber, err)
 	}
 	e.SeqNr = annals.SeqNr(number)

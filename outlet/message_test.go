@@ -135,6 +135,11 @@ func TestEvent(t *testing.T) {
 		}
 	}
 	m := messageOf(t, placed)
+	m.Metadata.Set("sequence_number", "0")
+	if _, err := outlet.Event(m); !errors.Is(err, annals.ErrInvalid) {
+		t.Errorf("with number 0: %v", err)
+	}
+	m = messageOf(t, placed)
 	m.Metadata.Set("tags", "red")
 	if _, err := outlet.Event(m); !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("with wrong tags: %v", err)

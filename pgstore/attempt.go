@@ -106,11 +106,10 @@ func (s *backend) writeCommit(ctx context.Context, q querier, m *commit) (outcom
 	return s.writeWith(ctx, q, m, s.insertOne)
 }
 
-func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert func(context.Context, querier, *commit) (time.Time, bool, error)) (outcome, error) {
-	var at time.Time
-	var won bool
+func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert func(context.Context, querier, *commit) error) (outcome, error) {
+	m.at = time.Time{}
 	write := func(q querier) (err error) {
-		if at, won, err = insert(ctx, q, m); !won || err != nil || m.snapshot == nil {
+		if err = insert(ctx, q, m); !m.won() || err != nil || m.snapshot == nil {
 			return err
 		}
 		return s.save(ctx, q, *m.snapshot)
@@ -122,8 +121,8 @@ func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert fu
 		err = write(q)
 	}
 	switch {
-	case err == nil && won:
-		return m.won(at), nil
+	case err == nil && m.won():
+		return m.outcome(), nil
 	case err == nil:
 		return s.lookUp(ctx, q, m)
 	case unique(err): // a row of another writer came first, or an index of the user's own refused it
@@ -140,30 +139,25 @@ func (s *backend) writeWith(ctx context.Context, q querier, m *commit, insert fu
 	return outcome{}, err
 }
 
-// insertOne writes m alone. It returns false when m.after is not the last number; a concurrent writer may also cause an error for
-// which unique returns true.
-func (s *backend) insertOne(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
+// insertOne writes m alone if m.after is the last number. A concurrent writer may also cause an error for which unique returns true.
+func (s *backend) insertOne(ctx context.Context, q querier, m *commit) error {
 	if !m.single() {
-		times, err := s.insert(ctx, q, []*commit{m}, true)
-		at, won = times[m.id]
-		return at, won, err
+		return s.insert(ctx, q, []*commit{m}, true)
 	}
 	_, sql := s.singleStatement(m)
 	e := &m.events[0]
-	metaID, metaManifest, meta := metaColumns(e.Metadata)
-	err = q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
-		e.Adapter, wire.TextArray(e.Tags), metaID, metaManifest, meta).Scan(&at)
+	metaID, metaManifest, meta := metaColumns(&e.Metadata)
+	err := q.QueryRow(ctx, sql, m.id.Slice(), m.id.Type(), string(m.id), int64(m.after), m.writer, e.SerializerID, e.Manifest, notNil(e.Data),
+		e.Adapter, wire.TextArray(e.Tags), metaID, metaManifest, meta).Scan(&m.at)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return time.Time{}, false, nil
+		return nil
 	}
-	return at, err == nil, err
+	return err
 }
 
 // insertDeleted is insertOne where the newest row is a deleted event.
-func (s *backend) insertDeleted(ctx context.Context, q querier, m *commit) (at time.Time, won bool, err error) {
-	times, err := inserted(ctx, q, s.sql.appendDeleted, arraysOf([]*commit{m}).all())
-	at, won = times[m.id]
-	return at, won, err
+func (s *backend) insertDeleted(ctx context.Context, q querier, m *commit) error {
+	return s.insertBy(ctx, q, s.sql.appendDeleted, []*commit{m})
 }
 
 // maxAhead is how far ahead of the server's clock an event's own time may be; appendAll writes nothing beyond it.
@@ -179,10 +173,10 @@ func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, er
 	if err := q.QueryRow(ctx, s.sql.lookUp, string(m.id), int64(m.after), m.writer, len(m.events), m.timed()).Scan(&last, &deleted, &at, &until, &now); err != nil {
 		return outcome{}, err
 	}
-	m.attempts.look = false
+	m.attempts.look, m.attempts.maybe = false, m.attempts.maybe || at != nil
 	switch {
 	case at != nil:
-		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, nil
+		return outcome{receipt: annals.Receipt{SeqNr: annals.SeqNr(until), Time: at.UTC(), Repeated: true}}, confirm(ctx, q, s.sql.lockNewest, string(m.id), until)
 	case annals.SeqNr(last) == m.after && m.latest.Sub(now) > maxAhead:
 		return outcome{err: invalid(m.ahead())}, nil
 	case annals.SeqNr(last) == m.after && deleted:
@@ -197,13 +191,15 @@ func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, er
 	return outcome{err: conflict(m.after, annals.SeqNr(last))}, nil
 }
 
+// confirm locks the row of a write that was found, or of a delete that was done. The server shows a write also when its wait for a synchronous
+// standby was cancelled, as it is when a connection is closed. The end of a transaction with a lock waits for the standby as well, and so for all that was written before.
+func confirm(ctx context.Context, q querier, lock string, args ...any) error {
+	_, err := q.Exec(ctx, lock, args...)
+	return err
+}
+
 // answer gives m's outcome to its caller.
 func (s *backend) answer(m *commit, o outcome) {
 	m.done <- o
 	s.background.Done()
-}
-
-// writeContext bounds what the server bounds as well, in case that the server does not answer at all.
-func (s *backend) writeContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), s.answerTime())
 }

@@ -15,16 +15,15 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	var behind proxies
+	var by routes
 	c := config(pgstore.Options{})
-	c.Open = func(tb testing.TB) annals.Store { return behind.open(tb, tables(tb, pgstore.Options{})) }
+	c.Open = func(tb testing.TB) annals.Store { return by.open(tb, tables(tb, pgstore.Options{}), pgstore.Options{}) }
 	c.LoseAnswer = func(tb testing.TB, s annals.Store) func() {
 		kind := postgres.Write
 		if strings.Contains(tb.Name(), "/TX-") {
 			kind = postgres.Commit
 		}
-		lose(behind.proxy(s), kind)
-		return func() { behind.proxy(s).SetRule(nil) }
+		return by.lose(tb, s, kind)
 	}
 	c.Undo = func(tb testing.TB, s annals.Store) {
 		for _, table := range []string{"event_journal", "durable_state"} {
@@ -43,11 +42,11 @@ func TestConformanceOfPluginDeletes(t *testing.T) {
 
 // The stores have pools of one connection.
 func TestConformanceOnPekkoTables(t *testing.T) {
-	c := config(pgstore.Options{Tables: pgstore.PekkoTables()})
+	c := config(pgstore.Options{Tables: pgstore.PekkoTables(), PluginOffsets: true})
 	c.Short, c.Only = true, storetest.Parts{Journal: true, States: true, Offsets: true} // what other tables change
 	c.OpenObserved = func(tb testing.TB, o annals.Observer) annals.Store {
 		url := postgres.Tables(tb, "Pekko", func(url string) { run(tb, url, pekkoTables) })
-		s := openAt(tb, url+"&pool_max_conns=1", pgstore.Options{Tables: pgstore.PekkoTables(), Observer: o})
+		s := openAt(tb, url+"&pool_max_conns=1", pgstore.Options{Tables: pgstore.PekkoTables(), PluginOffsets: true, Observer: o})
 		urls.Store(s, url) // for statements of the test
 		return s
 	}

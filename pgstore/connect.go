@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +34,7 @@ type querier interface {
 // the caller's pool may. Groups have a pool of their own so that they never wait for a transaction of the user, which may itself wait for an
 // append. A caller's pool of one connection is used for everything: see share.
 func (s *backend) connect(ctx context.Context) (err error) {
-	if err := s.findPooler(ctx); err != nil {
+	if err := s.findPooler(ctx); err != nil || s.options.ReadOnly {
 		return err
 	}
 	config := s.config()
@@ -109,8 +108,11 @@ func (s *backend) pool(ctx context.Context) *pgxpool.Pool {
 
 // groupPool is the pool for groups.
 func (s *backend) groupPool(ctx context.Context) *writePool {
-	if s.shared {
+	switch {
+	case s.shared:
 		return &writePool{s.pool(ctx), s.group.begin}
+	case s.options.ReadOnly: // for CheckHealth
+		return &writePool{Pool: s.reads}
 	}
 	return s.group
 }
@@ -210,8 +212,6 @@ func dial(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
 func (s *backend) answerTime() time.Duration {
 	return s.options.WriteTimeout + min(networkTime, 4*s.options.WriteTimeout)
 }
-
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // atomically runs fn in a transaction. When q is a transaction already, fn runs in it: each call within InTx is a savepoint. Only
 // after an error of the COMMIT the outcome is unknown. When fn fails, nothing was written.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,14 +16,19 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// The columns of an event but for its id, as eventDecoder takes them, and the same without payloads. NULL costs the server less than an empty
-// text.
-const (
-	eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload::bytea, writer, nullif(adapter_manifest, ''), tags,
-		meta_ser_id, meta_ser_manifest, meta_payload`
-	eventKeys = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, NULL::bytea, writer, nullif(adapter_manifest, ''), tags,
-		meta_ser_id, meta_ser_manifest, NULL::bytea`
-)
+// The columns of an event but for its id, as eventDecoder takes them. NULL costs the server less than an empty text.
+const eventColumns = `seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload::bytea, writer, nullif(adapter_manifest, ''), tags,
+	meta_ser_id, meta_ser_manifest, meta_payload`
+
+var noPayloads = strings.NewReplacer("event_payload", "NULL", "snapshot::", "NULL::", "state_payload", "NULL", `"meta_payload"`, "NULL::bytea", "meta_payload", "NULL::bytea")
+
+// columnsFor is columns, for f without payloads.
+func columnsFor(f annals.Filter, columns string) string {
+	if f.KeysOnly {
+		return noPayloads.Replace(columns)
+	}
+	return columns
+}
 
 // eventFormats are the formats of these columns that eventDecoder reads itself. Both formats of a text are the same bytes, but the
 // binary one costs the server more.
@@ -74,9 +80,10 @@ func collect[T any](d *eventDecoder, as func(annals.Event) T) (all []T, err erro
 // formats; then pgx reads the rows.
 type eventDecoder struct {
 	rows   pgx.Rows
-	first  any // receives the first column, an **int64 or a *time.Time; nil when there is no column before the event's
+	before int        // columns before the event's
+	first  *time.Time // receives the first of them, unless it is nil
 	id     interned
-	ids    bool // the rows have a column for the id
+	ids    bool // the last of these columns is the id
 	states bool // the rows are states: their numbers begin with 1, and those without a serializer id are tombstones
 	binary bool
 
@@ -90,11 +97,10 @@ type eventDecoder struct {
 
 // newEventDecoder reads rows of eventColumns of the entity id. If first is not nil, it receives the row's first column. If id is "", the
 // column before the eventColumns is the id.
-func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, first any) *eventDecoder {
-	d := &eventDecoder{rows: rows, id: interned{string(id)}, ids: id == "", first: first}
+func newEventDecoder(rows pgx.Rows, id annals.PersistenceID, first *time.Time) *eventDecoder {
 	fields := rows.FieldDescriptions()
-	own := len(fields) - len(eventFormats)
-	d.binary = own >= 0 && slices.EqualFunc(fields[own:], eventFormats, func(f pgconn.FieldDescription, format int16) bool { return f.Format == format })
+	d := &eventDecoder{rows: rows, id: interned{string(id)}, ids: id == "", first: first, before: max(len(fields)-len(eventFormats), 0)}
+	d.binary = len(fields) > 0 && slices.EqualFunc(fields[d.before:], eventFormats, func(f pgconn.FieldDescription, format int16) bool { return f.Format == format })
 	return d
 }
 
@@ -139,21 +145,14 @@ func (d *eventDecoder) check(e *annals.Event) error {
 
 // decode reads a row of binary columns.
 func (d *eventDecoder) decode(e *annals.Event, row [][]byte) (err error) {
-	before, row := row[:len(row)-len(eventFormats)], row[len(row)-len(eventFormats):]
+	before, row := row[:d.before], row[d.before:]
 	if d.ids {
-		d.id.set(before[len(before)-1])
+		d.id.set(before[d.before-1])
 	}
-	switch first := d.first.(type) {
-	case **int64:
-		if *first = nil; before[0] != nil {
-			*first = new(int64)
-			**first, err = wire.Int(before[0])
+	if d.first != nil {
+		if *d.first, err = wire.Time(before[0]); err != nil {
+			return err
 		}
-	case *time.Time:
-		*first, err = wire.Time(before[0])
-	}
-	if err != nil {
-		return err
 	}
 	seqNr, err := wire.Int(row[0])
 	if err != nil {
@@ -204,12 +203,12 @@ func (d *eventDecoder) scan(e *annals.Event) error {
 	var metaManifest *string
 	var meta []byte
 	var tags pgtype.Array[string]
-	var into []any
+	into := make([]any, d.before)
 	if d.first != nil {
-		into = append(into, d.first)
+		into[0] = d.first
 	}
 	if d.ids {
-		into = append(into, &d.id)
+		into[d.before-1] = &d.id
 	}
 	err := d.rows.Scan(append(into, (*int64)(&e.SeqNr), &e.Time, &e.SerializerID, &d.manifest, &e.Data, &d.writer, &d.adapter,
 		&tags, &metaID, &metaManifest, &meta)...)

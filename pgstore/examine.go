@@ -208,6 +208,9 @@ func (s *backend) examineConnections(ctx context.Context, found *findings.List) 
 	}
 	n := int(s.reads.Config().MaxConns)
 	most := 2*n + 1
+	if s.options.ReadOnly {
+		most = n
+	}
 	severity, means, do := ability.Note, "", ""
 	if left < most {
 		severity, means, do = ability.Problem, "when more are needed, calls wait or fail", "raise max_connections or the limit of the role or database, lower pool_max_conns in the URL, or use a pooler"

@@ -52,7 +52,7 @@ type orderPlaced1 struct {
 }
 
 var orderEvents = codec.JSON[OrderPlaced]("annals.OrderPlaced#2",
-	codec.Was("annals.OrderPlaced", func(o orderPlaced1) (OrderPlaced, error) {
+	codec.Was(codec.JSON[orderPlaced1]("annals.OrderPlaced"), func(o orderPlaced1) (OrderPlaced, error) {
 		return OrderPlaced{OrderID: o.OrderID, Amount: o.Amount, Lines: []string{o.Line}}, nil
 	}))
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -22,7 +23,8 @@ func FromURL(u *url.URL) (Options, error) {
 // AwaitAnswered returns the number of an append whose commit was answered and whose context has ended.
 func AwaitAnswered(ctx context.Context) (annals.SeqNr, error) {
 	m := &commit{events: make([]annals.NewEvent, 1), done: make(chan outcome, 1)}
-	m.done <- m.won(time.Now())
+	m.at = time.Now()
+	m.done <- m.outcome()
 	o := (&backend{}).await(ctx, m)
 	return o.receipt.SeqNr, o.err
 }
@@ -42,14 +44,12 @@ func Notification(s *Store, written watchers.Signal) string {
 // Heard is what s makes of a notification.
 func Heard(s *Store, payload string) watchers.Signal { return s.backend.notifier.heard(payload) }
 
-// Groups collects commits. write gets how many are in each group.
-func Groups(write func(n int)) (add func(id annals.PersistenceID)) {
-	g := &groups{write: func(group []*commit) { write(len(group)) }}
+// Groups collects commits. write gets how many are in each group, and returns how many of their callers it answers.
+func Groups(write func(n int) (answered int)) (add func(id annals.PersistenceID)) {
+	g := &groups{}
+	g.write = func(group []*commit) { g.rejoin(write(len(group))) }
 	return func(id annals.PersistenceID) { g.add(&commit{id: id}) }
 }
-
-// Rejoined waits for the callers of a group that was answered.
-func Rejoined(answered int) { new(groups).rejoined(answered) }
 
 // AppendGroup writes commits in one statement, and returns the answer to the first one.
 func AppendGroup(ctx context.Context, s *Store, commits ...annals.Commit) (annals.Receipt, error) {
@@ -106,4 +106,11 @@ func GuardNothing(s *Store) int {
 func GuardInOneStatement(s *Store) int {
 	s.backend.sql.guarded = "SELECT number FROM (SELECT pg_advisory_xact_lock(hashtext($1::text))) lock, LATERAL (" + s.backend.sql.guarded + ") AS n (number)"
 	return 1
+}
+
+// Reconnect makes s connect again: its pools close their connections.
+func Reconnect(s *Store) {
+	for _, pool := range []*pgxpool.Pool{s.backend.reads, s.backend.write.Pool, s.backend.group.Pool} {
+		pool.Reset()
+	}
 }

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
@@ -237,4 +240,99 @@ func promote(t *testing.T) {
 	run(t, standby.URL, "SELECT pg_promote(false)") // a statement that waits has a snapshot, for which the recovery that it waits for may have to wait, too
 	l.await(300)
 	l.check()
+}
+
+// Where the synchronous standby does not confirm, the server stores a write and does not answer, until a request to cancel ends its wait. Such a
+// write is not acknowledged, also not when it is found. When it is sent again and no standby is missing, it is stored once.
+func TestStandbyThatDoesNotConfirm(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "synchronous_standby_names=nobody")
+	local := openAt(t, with(t, server.URL, "synchronous_commit=local"), pgstore.Options{CreateTables: true}) // does not wait for the standby
+	appendOne(t, local, "T|3", 0)
+	s := openAt(t, server.URL, pgstore.Options{WriteTimeout: 100 * time.Millisecond})
+	event, state := annals.NewWriteID(), annals.NewWriteID()
+	writes := map[string]func(ctx context.Context) error{
+		"append": func(ctx context.Context) error {
+			_, err := s.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}, WriteID: event})
+			return err
+		},
+		"put": func(ctx context.Context) error {
+			_, err := s.States().Put(ctx, annals.StateWrite{ID: "S|1", Payload: text("x"), WriteID: state})
+			return err
+		},
+		"skip":   func(ctx context.Context) error { return s.Unwrap().(ability.Skipper).SkipTo(ctx, "T|2", 0, 5) },
+		"delete": func(ctx context.Context) error { return s.Journal().DeleteTo(ctx, "T|3", 1) },
+	}
+	var wg sync.WaitGroup
+	for name, write := range writes {
+		wg.Go(func() {
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if write(ctx) == nil {
+					t.Errorf("%s: acknowledged", name)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	server.Crash()
+	if err := server.Restart(t.Context(), "synchronous_standby_names="); err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range writes {
+		err := write(t.Context())
+		for try := 0; annals.SafeToRetry(err) && backoff.Wait(t.Context(), try) == nil; try++ {
+			err = write(t.Context())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := count(t, server.URL, "SELECT (SELECT sum(seq_nr) FROM event_journal) + (SELECT sum(revision) FROM durable_state)"); n != 1+1+5+1+1 {
+		t.Errorf("the numbers are %d together, want 9", n)
+	}
+}
+
+// A write that was found is stored: while its row cannot be locked, its outcome is unknown, and not that nothing was written.
+func TestFoundWriteThatCannotBeLocked(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true, WriteTimeout: 100 * time.Millisecond})
+	event, state := annals.NewWriteID(), annals.NewWriteID()
+	writes := []func(ctx context.Context) (annals.Receipt, error){
+		func(ctx context.Context) (annals.Receipt, error) {
+			return s.Journal().Append(ctx, annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}, WriteID: event})
+		},
+		func(ctx context.Context) (annals.Receipt, error) {
+			return s.States().Put(ctx, annals.StateWrite{ID: "S|1", Payload: text("x"), WriteID: state})
+		},
+	}
+	for _, write := range writes {
+		if _, err := write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "BEGIN; SELECT FROM event_journal, durable_state FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range writes {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := write(ctx)
+		cancel()
+		wantKind(t, err, annals.ErrUnknown)
+	}
+	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range writes {
+		if r, err := write(t.Context()); !r.Repeated {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
 }

@@ -37,8 +37,8 @@ CREATE TRIGGER forget_writer BEFORE INSERT ON event_journal FOR EACH ROW EXECUTE
 CREATE FUNCTION forget_write() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.write_ids = left(NEW.write_ids, -12) || '000000000000'; RETURN NEW; END $$;
 CREATE TRIGGER forget_write BEFORE INSERT OR UPDATE ON durable_state FOR EACH ROW EXECUTE FUNCTION forget_write()`
 
-// broken opens stores, each behind a proxy of its own.
-type broken struct{ proxies }
+// broken opens stores with routes.
+type broken struct{ routes }
 
 // config is of stores on whose tables a script has run.
 func (b *broken) config(script string) storetest.Config {
@@ -47,13 +47,13 @@ func (b *broken) config(script string) storetest.Config {
 		if script != "" {
 			run(tb, url, script)
 		}
-		return b.open(tb, url)
+		return b.open(tb, url, pgstore.Options{})
 	}}
 }
 
 // fail is storetest.Config.Faults. Each fault happens again after so many requests of a kind.
 func (b *broken) fail(_ testing.TB, s annals.Store) func() map[string]int {
-	p := b.proxy(s)
+	p := b.through(s)
 	var mu sync.Mutex
 	happened := map[string]int{"cut before the server": 0, "answer lost": 0, "answer cut at its first row": 0, "cut while the server writes": 0, "terminated": 0, "late": 0}
 	fault := func(name string, f postgres.Fault) postgres.Fault {

@@ -22,8 +22,8 @@ func (v *view) FindStates(ctx context.Context, entityType, column string, value 
 		if wanted != nil {
 			is, args = " = $3", append(args, wanted)
 		}
-		sql := t.fill(`SELECT `+stateColumns+` FROM "durable_state" WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0 AND `) +
-			quote(column) + is + ` ORDER BY persistence_id LIMIT ` + strconv.Itoa(queryPage)
+		sql := t.fill(`SELECT `+stateColumns+` FROM "durable_state" s WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0`+t.newest()) +
+			" AND " + quote(column) + is + ` ORDER BY persistence_id LIMIT ` + strconv.Itoa(queryPage)
 		if page, err = v.queryStates(ctx, sql, args...); len(page) > 0 {
 			after = string(page[len(page)-1].ID)
 		}

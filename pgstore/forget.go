@@ -143,7 +143,7 @@ func (v *view) forgetRows(ctx context.Context, f ability.Forgetting, r remains, 
 // deletes themselves before the rows. What tx has deleted itself, appends still see undeleted, and lock no row: then the journal is locked.
 func (s *backend) lockEntity(ctx context.Context, tx pgx.Tx, id annals.PersistenceID, r remains, wait time.Duration) error {
 	batch := new(pgx.Batch)
-	batch.Queue("SET LOCAL lock_timeout = " + milliseconds(wait))
+	batch.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", wait.Milliseconds()))
 	batch.Queue(s.stateTable(id).sql.lockState, string(id))
 	batch.Queue(s.sql.lockDeletes, string(id))
 	if r.own {

@@ -339,11 +339,14 @@ func (o *interleaving) inTx(c call, id annals.PersistenceID, then func() error) 
 // await returns when done is closed or reached returns true.
 func (o *interleaving) await(done <-chan struct{}, reached func() bool) {
 	o.t.Helper()
-	for !reached() {
+	for {
 		select {
 		case <-done:
 			return
-		default:
+		case <-time.After(time.Millisecond): // looks at the locks without a pause take the server more time than what it is to do
+			if reached() {
+				return
+			}
 		}
 	}
 }

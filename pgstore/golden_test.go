@@ -156,9 +156,9 @@ type snapshotJSON struct {
 	Metadata  *payloadJSON `json:"metadata"`
 }
 
-// goldenOptions are those that the plugin had: custom tables and additional columns.
+// goldenOptions are those that the plugin had, custom tables and additional columns, and those with which it can come back.
 func goldenOptions(folder string) pgstore.Options {
-	o := pgstore.Options{PluginDeletes: true}
+	o := pgstore.Options{PluginDeletes: true, PluginOffsets: true}
 	if folder == "durable-state-custom" {
 		o.StateTypes = map[string]annals.StateType[pgx.Tx]{
 			"Cart":  {Table: "durable_state_cart", Columns: []string{"title", "total"}, Bind: bindCart, OnChange: onCart},

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"cmp"
 	"context"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,33 +22,35 @@ const (
 	maxGroupEvents   = 1000                  // in one statement; a single commit may have more
 	maxGroupBytes    = 8 << 20               // of payloads in one statement; a single commit may have more
 	groupLockTimeout = 200 * time.Millisecond
-	rejoinYields     = 100              // without a further commit of the callers that were just answered, about 20 µs: the next group is sent
-	rejoinTime       = time.Millisecond // so does this time: where other goroutines keep the processors busy, a yield can take 100 ms
+	rejoinTime       = time.Millisecond // for which callers that were just answered are waited for, at most
+	rejoinShare      = 8                // and at most this part of the time that their statement took
 	racesLast        = 10 * time.Second // after another process has taken a number of a group, commits are written by appendRaced
 	alone            = 8                // commits of a failed group that are attempted at once
 )
 
 // groups collects commits that wait while statements are running. When fewer statements are running than may be, a commit is sent at
-// once: it never waits for other commits to join it.
+// once, unless the callers of a large group were answered just now: these are likely to append again, and are waited for.
 type groups struct {
 	write func([]*commit)
 
 	mu      sync.Mutex
-	waiting []*commit // in the order of arrival
-	running int       // statements now
-	writing int       // commits in them
-	started time.Time // when the last statement was sent
-	watched bool      // relieve will be called
-	racedAt time.Time // when another process has taken a number of a group
+	waiting []*commit     // in the order of arrival
+	running int           // statements now
+	writing int           // commits in them
+	started time.Time     // when the last statement was sent
+	watched bool          // relieve will be called
+	joining int           // with so many waiting commits, all callers that were just answered have appended again; 0 when none are waited for
+	joined  chan struct{} // is closed then
+	racedAt time.Time     // when another process has taken a number of a group
 }
 
-// busy reports whether commits have to wait for a running statement.
+// busy reports whether commits have to wait for a running statement, or for further commits.
 func (g *groups) busy() bool {
 	switch {
+	case g.joining > 0 || g.running == maxGroups:
+		return true
 	case g.running == 0:
 		return false
-	case g.running == maxGroups:
-		return true
 	case time.Since(g.started) >= blockedAfter || len(g.waiting) >= manyCommits:
 		return false
 	}
@@ -84,6 +85,11 @@ func (g *groups) add(m *commit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, m)
+	if len(g.waiting) == g.joining {
+		g.joining = 0
+		close(g.joined)
+		return
+	}
 	g.serve()
 }
 
@@ -101,7 +107,7 @@ func (g *groups) serve() {
 // watch has serve called when the statement that was sent last is regarded as blocked, for the commits that wait then. Where there are as many
 // statements as may be, the end of one has them written. It is called with the lock.
 func (g *groups) watch() {
-	if len(g.waiting) > 0 && !g.watched && g.running < maxGroups {
+	if len(g.waiting) > 0 && !g.watched && g.joining == 0 && g.running < maxGroups {
 		g.watched = true
 		time.AfterFunc(time.Until(g.started.Add(blockedAfter)), g.relieve)
 	}
@@ -133,24 +139,34 @@ func (g *groups) run(written int) {
 			return
 		}
 		g.write(group)
-		g.rejoined(written)
+		g.rejoined()
+	}
+}
+
+// rejoin has so many callers waited for, which are answered next.
+func (g *groups) rejoin(answered int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.joining == 0 && answered >= fewCommits && len(g.waiting) < maxGroupCommits {
+		g.joining, g.joined = min(len(g.waiting)+answered, maxGroupCommits), make(chan struct{})
 	}
 }
 
 // rejoined lets callers that were just answered append again, in the next group.
-func (g *groups) rejoined(answered int) {
-	runtime.Gosched()
-	if answered < fewCommits {
+func (g *groups) rejoined() {
+	g.mu.Lock()
+	joining, joined, wait := g.joining > 0, g.joined, min(time.Since(g.started)/rejoinShare, rejoinTime)
+	g.mu.Unlock()
+	if !joining {
+		runtime.Gosched()
 		return
 	}
-	for n, idle, since := 0, 0, time.Now(); n < answered && idle < rejoinYields && time.Since(since) < rejoinTime; idle++ {
-		runtime.Gosched()
+	select {
+	case <-joined:
+	case <-time.After(wait):
 		g.mu.Lock()
-		now := len(g.waiting)
+		g.joining = 0
 		g.mu.Unlock()
-		if now > n {
-			n, idle, since = now, 0, time.Now()
-		}
 	}
 }
 
@@ -202,18 +218,26 @@ func (s *backend) writeGroup(group []*commit) {
 		return
 	}
 	raced := s.groups.raced()
-	times, err := s.insertGroup(group, raced)
+	err := s.insertGroup(group, raced)
 	if unique(err) && !raced { // nothing was written
 		s.groups.race()
-		times, err = s.insertGroup(group, true)
+		err = s.insertGroup(group, true)
 	}
-	if len(times) > 0 {
-		s.wrote(watchers.SignalOf(slices.Collect(maps.Keys(times))...))
+	var written watchers.Signal
+	won := 0
+	for _, m := range group {
+		if err == nil && m.won() {
+			written |= watchers.SignalOf(m.id)
+			won++
+		}
 	}
+	if won > 0 {
+		s.wrote(written)
+	}
+	s.groups.rejoin(won)
 	var rest []*commit
 	for _, m := range group {
-		at, won := times[m.id]
-		if o, ok := m.first(at, won, err); ok {
+		if o, ok := m.first(err); ok {
 			s.answer(m, o)
 		} else {
 			rest = append(rest, m)
@@ -225,20 +249,13 @@ func (s *backend) writeGroup(group []*commit) {
 }
 
 // insertGroup is insert over a connection for groups.
-func (s *backend) insertGroup(group []*commit, raced bool) (times map[annals.PersistenceID]time.Time, err error) {
-	ctx, cancel := s.writeContext()
+func (s *backend) insertGroup(group []*commit, raced bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.answerTime())
 	defer cancel()
 	if s.direct && allSingle(group) {
 		return s.insertEach(ctx, group, raced)
 	}
-	err = s.groupPool(ctx).attempt(ctx, func(ctx context.Context, q querier) (err error) {
-		times, err = s.insert(ctx, q, group, raced)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return times, nil
+	return s.groupPool(ctx).attempt(ctx, func(ctx context.Context, q querier) error { return s.insert(ctx, q, group, raced) })
 }
 
 // resolveEach resolves commits, a few at once.

@@ -3,10 +3,8 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,11 +24,12 @@ func TestBlockedGroups(t *testing.T) {
 		var mu sync.Mutex
 		var sizes []int
 		unblocked, added := make(chan struct{}), 0
-		add := pgstore.Groups(func(n int) {
+		add := pgstore.Groups(func(n int) int {
 			mu.Lock()
 			sizes = append(sizes, n)
 			mu.Unlock()
 			<-unblocked
+			return 0
 		})
 		written := func() []int {
 			mu.Lock()
@@ -80,32 +79,60 @@ func TestBlockedGroups(t *testing.T) {
 	})
 }
 
-// Where other goroutines keep the processors busy, a yield takes long. So groups do not yield often then.
-func TestBusyProcessors(t *testing.T) { // not parallel: others have turns only while a group yields
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var busy sync.WaitGroup
-	var ended atomic.Bool
-	var turns, begun atomic.Int64
-	const others = 2
-	for range others {
-		busy.Go(func() {
-			for begun.Add(1); !ended.Load(); turns.Add(1) {
-				for from := time.Now(); time.Since(from) < time.Millisecond; {
-				}
-				runtime.Gosched()
-			}
+// The callers of a group that was answered share the next group, for which they are waited for: an eighth of the time that their statement took, a
+// millisecond at most.
+func TestCallersRejoin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sizes, end := make(chan int, 8), make(chan struct{})
+		add := pgstore.Groups(func(n int) int {
+			sizes <- n
+			<-end
+			return n
 		})
-	}
-	for begun.Load() < others {
-		runtime.Gosched()
-	}
-	before := turns.Load()
-	pgstore.Rejoined(256)
-	if n := (turns.Load() - before) / others; n > 30 {
-		t.Errorf("other goroutines had %d turns each", n)
-	}
-	ended.Store(true)
-	busy.Wait()
+		added := 0
+		for _, step := range []struct {
+			ends    int           // statements that end before
+			commits int           // that are added then
+			after   time.Duration // then
+			want    []int         // groups that are sent
+		}{
+			{0, 1, 0, []int{1}},
+			{0, 1, 0, []int{1}},
+			{0, 40, 4 * time.Millisecond, nil},
+			{2, 0, 0, []int{40}},
+			{0, 5, 8 * time.Millisecond, nil},
+			{1, 39, time.Millisecond - 1, nil},
+			{0, 1, 0, []int{45}}, // all callers have appended again
+			{0, 0, 8 * time.Millisecond, nil},
+			{1, 30, time.Millisecond, []int{30}}, // some have not
+			{0, 0, 80 * time.Microsecond, nil},
+			{1, 20, 10*time.Microsecond - 1, nil},
+			{0, 0, 1, []int{20}},
+			{0, 0, 8 * time.Millisecond, nil},
+			{1, 0, time.Second, nil}, // none has
+			{0, 1, 0, []int{1}},
+		} {
+			for range step.ends {
+				end <- struct{}{}
+			}
+			synctest.Wait()
+			for range step.commits {
+				added++
+				add(annals.PersistenceID(fmt.Sprint("T|", added)))
+			}
+			time.Sleep(step.after)
+			synctest.Wait()
+			var got []int
+			for len(sizes) > 0 {
+				got = append(got, <-sizes)
+			}
+			if !slices.Equal(got, step.want) {
+				t.Fatalf("%d commits: the groups %v were sent, want %v", added, got, step.want)
+			}
+		}
+		close(end)
+	})
 }
 
 // Another process takes the number of one commit of a group, after the statement has read the last numbers. The other commits are written

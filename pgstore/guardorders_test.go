@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,10 +66,11 @@ type process struct {
 	name  string
 	steps []string
 	run   func(p *process) error
-	sent  int
+	sent  int // steps
+	done  int // steps
 	begun bool
-	done  atomic.Int64 // steps
 	next  chan struct{}
+	moved chan struct{} // a step is done
 	ended chan struct{}
 
 	began, end int // places in the order
@@ -82,7 +82,7 @@ type process struct {
 // step waits until the next step may begin.
 func (p *process) step() {
 	if p.begun {
-		p.done.Add(1)
+		p.moved <- struct{}{}
 	}
 	p.begun = true
 	<-p.next
@@ -216,7 +216,8 @@ func stepOrders(steps ...int) (all [][]int) {
 func (o *guardOrders) run(order []int, ids []annals.PersistenceID, all []*process) string {
 	o.t.Helper()
 	for _, p := range all {
-		p.next, p.ended, p.read = make(chan struct{}, len(p.steps)), make(chan struct{}), map[annals.PersistenceID]annals.SeqNr{}
+		p.next, p.moved, p.ended = make(chan struct{}, len(p.steps)), make(chan struct{}, len(p.steps)), make(chan struct{})
+		p.read = map[annals.PersistenceID]annals.SeqNr{}
 		go func() {
 			defer close(p.ended)
 			p.err = p.run(p)
@@ -238,9 +239,7 @@ func (o *guardOrders) run(order []int, ids []annals.PersistenceID, all []*proces
 			o.exec("SELECT pg_advisory_unlock(7, hashtext($1))", o.session(p.name))
 		}
 		p.next <- struct{}{}
-		for !o.settled(p, step == "commits") {
-			continue
-		}
+		o.settle(p, step == "commits")
 		o.ends(all, place)
 	}
 	for _, p := range all {
@@ -250,24 +249,25 @@ func (o *guardOrders) run(order []int, ids []annals.PersistenceID, all []*proces
 	return o.wrong(strings.Join(names, ", "), ids, all)
 }
 
-// settled reports whether p has done its step, has ended, or waits for a lock; with free, one that is not the test's.
-func (o *guardOrders) settled(p *process, free bool) (settled bool) {
+// settle returns when p has done its step, has ended, or waits for a lock; with free, one that is not the test's.
+func (o *guardOrders) settle(p *process, free bool) {
 	o.t.Helper()
-	select {
-	case <-p.ended:
-		return true
-	default:
+	for waits := false; p.done < p.sent && !waits; {
+		select {
+		case <-p.ended:
+			return
+		case <-p.moved:
+			p.done++
+			continue
+		case <-time.After(2 * time.Millisecond): // most steps take less, and each look at the locks takes the server as long as a step
+		}
+		err := o.watch.QueryRow(o.t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+			WHERE a.application_name = $1 AND NOT l.granted AND NOT ($2 AND l.locktype = 'advisory' AND l.classid = 7 AND l.objsubid = 2))`,
+			o.session(p.name), free).Scan(&waits)
+		if err != nil {
+			o.t.Fatal(err)
+		}
 	}
-	if int(p.done.Load()) == p.sent {
-		return true
-	}
-	err := o.watch.QueryRow(o.t.Context(), `SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-		WHERE a.application_name = $1 AND NOT l.granted AND NOT ($2 AND l.locktype = 'advisory' AND l.classid = 7 AND l.objsubid = 2))`,
-		o.session(p.name), free).Scan(&settled)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return settled
 }
 
 // ends notes the place at which processes were seen to have ended.

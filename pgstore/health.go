@@ -28,6 +28,7 @@ func (v *view) CheckHealth(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case v.s.options.ReadOnly:
 	case standby:
 		return &annals.Error{Kind: annals.ErrUnavailable, Err: errStandby}
 	case readOnly:

@@ -83,7 +83,7 @@ func FuzzHostileRows(f *testing.F) {
 		}
 		snapshot := func(n annals.Snapshot) {
 			t.Helper()
-			if n.Tags = nil; n.SeqNr == 0 { // of an actor before its first event
+			if n.Tags, n.Time = nil, (time.Time{}); n.SeqNr == 0 { // of an actor before its first event
 				n.SeqNr = 1
 			}
 			if err := valid.Snapshot(n, annals.Limits{}); err != nil {

@@ -12,18 +12,17 @@ import (
 	"github.com/annals-go/annals/pgstore/internal/wire"
 )
 
-// insert writes the commits that win, in one statement, and returns the time of each of those by its id. The commits
-// are of different entities, sorted by id. When another process takes a number meanwhile, the statement fails unless raced is true.
-func (s *backend) insert(ctx context.Context, q querier, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
-	a := arraysOf(commits)
-	if !allSingle(commits) {
-		return inserted(ctx, q, s.sql.appendAll, a.all())
-	}
+// insert writes the commits that win, in one statement, and sets their times. The commits are of different entities, sorted by id. When another
+// process takes a number meanwhile, the statement fails unless raced is true.
+func (s *backend) insert(ctx context.Context, q querier, commits []*commit, raced bool) error {
 	sql := s.sql.appendEach
-	if raced {
+	switch {
+	case !allSingle(commits):
+		sql = s.sql.appendAll
+	case raced:
 		sql = s.sql.appendRaced
 	}
-	return inserted(ctx, q, sql, a.each())
+	return s.insertBy(ctx, q, sql, commits)
 }
 
 func allSingle(commits []*commit) bool {
@@ -45,7 +44,11 @@ func (m *commit) values(p *wire.Parameters) {
 	p.Int32(e.SerializerID)
 	p.Text(e.Manifest)
 	p.Bytes(e.Data)
-	p.Text(e.Adapter)
+	if e.Adapter != "" {
+		p.Text(e.Adapter)
+	} else {
+		p.Null()
+	}
 	if tags := wire.TextArray(e.Tags); tags != nil {
 		p.Text(*tags)
 	} else {
@@ -63,7 +66,7 @@ func (m *commit) values(p *wire.Parameters) {
 }
 
 // insertEach is insert of single events over a connection for groups. It puts the parameters on the wire itself, as insertDirectly does.
-func (s *backend) insertEach(ctx context.Context, commits []*commit, raced bool) (map[annals.PersistenceID]time.Time, error) {
+func (s *backend) insertEach(ctx context.Context, commits []*commit, raced bool) error {
 	var p wire.Parameters
 	arrays := wire.NewArrays(len(commits), singleTypes...)
 	for _, m := range commits {
@@ -74,110 +77,89 @@ func (s *backend) insertEach(ctx context.Context, commits []*commit, raced bool)
 	if raced {
 		name, sql = "annals_append_raced", s.sql.appendRaced
 	}
-	times := make(map[annals.PersistenceID]time.Time, len(commits))
-	err := s.sendDirectly(ctx, name, sql, arrays.Parameters(), func(row [][]byte) error {
+	won := winners(commits)
+	return s.sendDirectly(ctx, name, sql, arrays.Parameters(), func(row [][]byte) error {
 		at, err := wire.Time(row[1])
-		times[annals.PersistenceID(row[0])] = at
+		won(row[0], at)
 		return err
 	})
-	if err != nil { // rows arrive before the server has completed the statement
-		return nil, err
-	}
-	return times, nil
 }
 
-// inserted runs a statement for many commits. With an error it returns no times: rows arrive before the server has completed the
-// statement, and it may still undo them.
-func inserted(ctx context.Context, q querier, sql string, args []any) (map[annals.PersistenceID]time.Time, error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	times := map[annals.PersistenceID]time.Time{}
-	var id annals.PersistenceID
-	var at time.Time
-	if _, err = pgx.ForEachRow(rows, []any{(*string)(&id), &at}, func() error {
-		times[id] = at
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	return times, nil
-}
-
-// arrays are the parameters of a statement for many commits: those before nr have one element per commit, the others one per event.
-type arrays struct {
-	slice      []int32
-	entityType []string
-	id         []string
-	after      []int64
-	writer     []string
-	latest     []*time.Time
-
-	nr, seqNr    []int64
-	adapter      []string
-	serID        []int32
-	manifest     []string
-	payload      [][]byte
-	tags         []*string
-	metaID       []*int32
-	metaManifest []*string
-	meta         [][]byte
-	at           []*time.Time
-}
-
-func arraysOf(commits []*commit) *arrays {
-	n, events := len(commits), 0
+// winners returns the function that sets the time of the commit with an id; the others have none. The ids come in the order of the commits, so
+// each is found at once. The commits have won only if the statement ends without an error: rows arrive before the server has completed it.
+func winners(commits []*commit) func(id []byte, at time.Time) {
 	for _, m := range commits {
-		events += len(m.events)
+		m.at = time.Time{}
 	}
-	a := &arrays{
-		slice: make([]int32, 0, n), entityType: make([]string, 0, n), id: make([]string, 0, n),
-		after: make([]int64, 0, n), writer: make([]string, 0, n), latest: make([]*time.Time, 0, n),
-		nr: make([]int64, 0, events), seqNr: make([]int64, 0, events), adapter: make([]string, 0, events), serID: make([]int32, 0, events),
-		manifest: make([]string, 0, events), payload: make([][]byte, 0, events), tags: make([]*string, 0, events),
-		metaID: make([]*int32, 0, events), metaManifest: make([]*string, 0, events), meta: make([][]byte, 0, events), at: make([]*time.Time, 0, events),
+	next := 0
+	return func(id []byte, at time.Time) {
+		for range commits {
+			m := commits[next%len(commits)]
+			if next++; string(m.id) == string(id) {
+				m.at = at
+				return
+			}
+		}
 	}
+}
+
+// insertBy runs appendEach, appendRaced, appendAll or appendDeleted.
+func (s *backend) insertBy(ctx context.Context, q querier, sql string, commits []*commit) error {
+	rows, err := q.Query(ctx, sql, parameters(commits, sql == s.sql.appendAll || sql == s.sql.appendDeleted)...)
+	if err != nil {
+		return err
+	}
+	var id []byte
+	var at time.Time
+	won := winners(commits)
+	_, err = pgx.ForEachRow(rows, []any{&id, &at}, func() error { won(id, at); return nil })
+	return err
+}
+
+// parameters are those of appendEach and, with further, of appendAll.
+func parameters(commits []*commit, further bool) []any {
+	type event struct {
+		nr, seqNr int64
+		*annals.NewEvent
+	}
+	var events []event
 	for i, m := range commits {
-		a.add(int64(i+1), m)
+		for n := range m.events {
+			events = append(events, event{int64(i + 1), int64(m.after) + int64(n) + 1, &m.events[n]})
+		}
 	}
-	return a
-}
-
-// all are the parameters of appendAll and appendDeleted.
-func (a *arrays) all() []any {
-	return []any{a.slice, a.entityType, a.id, a.after, a.writer, a.latest, a.nr, a.seqNr,
-		a.adapter, a.serID, a.manifest, a.payload, a.tags, a.metaID, a.metaManifest, a.meta, a.at}
-}
-
-// each are the parameters of appendEach.
-func (a *arrays) each() []any {
-	return []any{a.slice, a.entityType, a.id, a.after, a.writer,
-		a.serID, a.manifest, a.payload, a.adapter, a.tags, a.metaID, a.metaManifest, a.meta}
-}
-
-func (a *arrays) add(nr int64, m *commit) {
-	a.slice = append(a.slice, int32(m.id.Slice()))
-	a.entityType = append(a.entityType, m.id.Type())
-	a.id = append(a.id, string(m.id))
-	a.after = append(a.after, int64(m.after))
-	a.writer = append(a.writer, m.writer)
-	a.latest = append(a.latest, timeOrNull(&m.latest))
-	for i := range m.events {
-		e := &m.events[i]
-		metaID, metaManifest, meta := metaColumns(e.Metadata)
-		a.nr = append(a.nr, nr)
-		a.seqNr = append(a.seqNr, int64(m.after)+int64(i)+1)
-		a.adapter = append(a.adapter, e.Adapter)
-		a.serID = append(a.serID, e.SerializerID)
-		a.manifest = append(a.manifest, e.Manifest)
-		a.payload = append(a.payload, notNil(e.Data))
-		a.tags = append(a.tags, wire.TextArray(e.Tags))
-		a.metaID = append(a.metaID, metaID)
-		a.metaManifest = append(a.metaManifest, metaManifest)
-		a.meta = append(a.meta, meta)
-		a.at = append(a.at, timeOrNull(&e.Time))
+	all := []any{
+		columnOf(commits, func(m *commit) int32 { return int32(m.id.Slice()) }),
+		columnOf(commits, func(m *commit) string { return m.id.Type() }),
+		columnOf(commits, func(m *commit) string { return string(m.id) }),
+		columnOf(commits, func(m *commit) int64 { return int64(m.after) }),
+		columnOf(commits, func(m *commit) string { return m.writer }),
+		columnOf(events, func(e event) int32 { return e.SerializerID }),
+		columnOf(events, func(e event) string { return e.Manifest }),
+		columnOf(events, func(e event) []byte { return notNil(e.Data) }),
+		columnOf(events, func(e event) string { return e.Adapter }),
+		columnOf(events, func(e event) *string { return wire.TextArray(e.Tags) }),
+		columnOf(events, func(e event) *int32 { id, _, _ := metaColumns(&e.Metadata); return id }),
+		columnOf(events, func(e event) *string { _, manifest, _ := metaColumns(&e.Metadata); return manifest }),
+		columnOf(events, func(e event) []byte { _, _, data := metaColumns(&e.Metadata); return data }),
 	}
+	if !further {
+		return all
+	}
+	return append(all,
+		columnOf(commits, func(m *commit) *time.Time { return timeOrNull(&m.latest) }),
+		columnOf(events, func(e event) int64 { return e.nr }),
+		columnOf(events, func(e event) int64 { return e.seqNr }),
+		columnOf(events, func(e event) *time.Time { return timeOrNull(&e.Time) }))
+}
+
+// columnOf is a value of each row.
+func columnOf[R, V any](rows []R, value func(R) V) []V {
+	all := make([]V, len(rows))
+	for i, r := range rows {
+		all[i] = value(r)
+	}
+	return all
 }
 
 func timeOrNull(t *time.Time) *time.Time {
@@ -188,7 +170,7 @@ func timeOrNull(t *time.Time) *time.Time {
 }
 
 // metaColumns are the three columns of metadata: all of them NULL, or none.
-func metaColumns(p annals.Payload) (id *int32, manifest *string, data []byte) {
+func metaColumns(p *annals.Payload) (id *int32, manifest *string, data []byte) {
 	if p.SerializerID == 0 {
 		return nil, nil, nil
 	}

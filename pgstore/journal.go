@@ -58,6 +58,7 @@ type commit struct {
 	size     int // bytes of payload
 
 	attempts attempts
+	at       time.Time    // of the events without times of their own, when the last attempt has won
 	done     chan outcome // buffered: the caller may not wait any more
 }
 
@@ -102,8 +103,12 @@ func (m *commit) timed() bool { return !m.latest.IsZero() }
 // single reports whether m is one event whose time is the store's.
 func (m *commit) single() bool { return len(m.events) == 1 && !m.timed() }
 
-// won is the outcome of m when it was stored at that time.
-func (m *commit) won(at time.Time) outcome {
+// won reports whether the last attempt has stored m, if it ended without an error.
+func (m *commit) won() bool { return !m.at.IsZero() }
+
+// outcome is that of m when it has won.
+func (m *commit) outcome() outcome {
+	at := m.at
 	if own := m.events[len(m.events)-1].Time; !own.IsZero() {
 		at = own.Truncate(time.Microsecond)
 	}
@@ -121,12 +126,12 @@ func (m *commit) free(o outcome) bool {
 	return errors.As(o.err, &e) && e.Last == m.after
 }
 
-// first is the outcome of m when the first attempt to write it, over a connection for groups, ended with won and err. It is false where
-// further attempts have to find the outcome.
-func (m *commit) first(at time.Time, won bool, err error) (outcome, bool) {
+// first is the outcome of m when the first attempt to write it, over a connection for groups, ended with err. It is false where further
+// attempts have to find the outcome.
+func (m *commit) first(err error) (outcome, bool) {
 	switch {
-	case err == nil && won: // the server has confirmed to the end of its answer that it stored the commit
-		return m.won(at), true
+	case err == nil && m.won(): // the server has confirmed to the end of its answer that it stored the commit
+		return m.outcome(), true
 	case err == nil: // the number is taken, perhaps by an earlier attempt of the same commit
 		m.attempts.look = true
 	case m.attempts.again(err): // this attempt did nothing, or its outcome is unknown
@@ -143,11 +148,11 @@ func (m *commit) first(at time.Time, won bool, err error) (outcome, bool) {
 func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 	m.attempts.since = time.Now()
 	if m.snapshot == nil {
-		at, won, err := s.insertFirst(ctx, m)
+		err := s.insertFirst(ctx, m)
 		s.groups.startNext()
-		switch o, ok := m.first(at, won, err); {
+		switch o, ok := m.first(err); {
 		case ok:
-			if won {
+			if o.err == nil {
 				s.wrote(watchers.SignalOf(m.id))
 			}
 			return o, true
@@ -164,31 +169,25 @@ func (s *backend) writeFirst(ctx context.Context, m *commit) (outcome, bool) {
 }
 
 // insertFirst is insertOne over a connection for groups.
-func (s *backend) insertFirst(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+func (s *backend) insertFirst(ctx context.Context, m *commit) error {
 	if s.direct && m.single() && valid.EventSize(&m.events[0]) <= directBytes {
 		return s.insertDirectly(ctx, m)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
-	err = s.groupPool(ctx).attempt(ctx, func(ctx context.Context, q querier) (err error) {
-		at, won, err = s.insertOne(ctx, q, m)
-		return err
-	})
-	return at, won && err == nil, err
+	return s.groupPool(ctx).attempt(ctx, func(ctx context.Context, q querier) error { return s.insertOne(ctx, q, m) })
 }
 
 // insertDirectly is insertOne of a single event over a connection for groups. It puts the parameters on the wire itself: the driver's
 // conversion takes longer than the look at the last number. The socket's limit bounds it: a context with a deadline would cost more.
-func (s *backend) insertDirectly(ctx context.Context, m *commit) (at time.Time, won bool, err error) {
+func (s *backend) insertDirectly(ctx context.Context, m *commit) error {
 	var p wire.Parameters
 	m.values(&p)
 	name, sql := s.singleStatement(m)
-	err = s.sendDirectly(ctx, name, sql, &p, func(row [][]byte) (err error) {
-		at, err = wire.Time(row[0])
-		won = err == nil
+	return s.sendDirectly(ctx, name, sql, &p, func(row [][]byte) (err error) {
+		m.at, err = wire.Time(row[0])
 		return err
 	})
-	return at, won && err == nil, err
 }
 
 // sendDirectly sends a statement over a connection for groups, which has it prepared once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -45,7 +46,7 @@ func TestKeysOfAnother(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	here := openAt(t, urls.of(there), pgstore.Options{Observer: hook})
+	here := openAt(t, urls.of(there), pgstore.Options{Observer: hook, WriteTimeout: time.Minute})
 	err = here.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx, in annals.Store) error {
 		r, err := aggregate.New(in, sum, aggregate.Options{})
 		if err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/annals-go/annals/internal/position"
 )
 
-// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later. This store has one row for
-// each entity, also where the Through of its slices covers the row, because the plugins need it. Both can read what the other has written.
+// offsets is the annals.OffsetStore of a view. The plugins insert a row for each offset and remove old ones later. This store writes one row for
+// each entity that is beyond the Through of its slices, and with Options.PluginOffsets for each entity. A row that a Through covers says nothing new, so
+// it may stay.
 type offsets struct{ *view }
 
 // Load is annals.OffsetStore. Where a plugin has handled events after the last save of this store, its rows give the position.
@@ -73,17 +74,11 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	return all, nil
 }
 
-// ownText reads the newest row of each of many entities.
-const ownText = `
-	SELECT o.timestamp_offset, o.seq_nr, o.persistence_id
-	FROM unnest($2::int[], $3::text[]) AS asked (slice, id), LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM "akka_projection_timestamp_offset_store" o
-		WHERE o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1) o`
-
 // own reads the newest row of each of ids.
 func (v offsets) own(ctx context.Context, q querier, projection string, ids []annals.PersistenceID) (map[annals.PersistenceID]annals.Offset, error) {
 	own := map[annals.PersistenceID]annals.Offset{}
 	slices, texts := idColumns(ids)
-	rows, err := q.Query(ctx, v.s.fill(ownText), projection, slices, texts)
+	rows, err := q.Query(ctx, v.s.sql.ownOffsets, projection, slices, texts)
 	return own, readOffsets(rows, err, func(o annals.Offset) { own[o.ID] = o })
 }
 
@@ -91,7 +86,7 @@ func (v offsets) own(ctx context.Context, q querier, projection string, ids []an
 func (v offsets) queueOwn(b *pgx.Batch, projection string, ids []annals.PersistenceID) map[annals.PersistenceID]annals.Offset {
 	own := map[annals.PersistenceID]annals.Offset{}
 	slices, texts := idColumns(ids)
-	b.Queue(v.s.fill(ownText), projection, slices, texts).Query(func(rows pgx.Rows) error {
+	b.Queue(v.s.sql.ownOffsets, projection, slices, texts).Query(func(rows pgx.Rows) error {
 		return readOffsets(rows, nil, func(o annals.Offset) { own[o.ID] = o })
 	})
 	return own
@@ -150,26 +145,33 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	if err != nil {
 		return err
 	}
+	if !v.s.options.PluginOffsets {
+		maps.DeleteFunc(news, func(id annals.PersistenceID, o annals.Offset) bool {
+			return saved.At(id.Slice()).Through.Compare(o) >= 0
+		})
+	}
+	var b pgx.Batch
+	if len(news) > 0 || len(p.Offsets) == 0 { // with a save without offsets a projection finds out whether the server refuses all of its saves
+		v.replaceOffsets(&b, p, news)
+	}
+	v.replaceRanges(&b, p.Projection, p.Slices, ranges, saved, newest)
+	return sendLast(ctx, tx, &b)
+}
+
+// replaceOffsets replaces the rows of the entities of news.
+func (v offsets) replaceOffsets(b *pgx.Batch, p annals.Progress, news map[annals.PersistenceID]annals.Offset) {
 	ids := slices.Sorted(maps.Keys(news))
 	sliceColumn, idColumn := idColumns(ids)
 	seqNrs, times := make([]int64, len(ids)), make([]time.Time, len(ids))
 	for i, id := range ids {
 		seqNrs[i], times[i] = int64(news[id].SeqNr), news[id].Time
 	}
-	var b pgx.Batch
-	b.Queue(v.s.fill(`
-		WITH o AS MATERIALIZED (SELECT o.* FROM unnest($3::int[], $4::text[], $5::bigint[], $6::timestamptz[]) AS o (slice, id, seq_nr, at)),
-		replaced AS (DELETE FROM "akka_projection_timestamp_offset_store" old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
-		INSERT INTO "akka_projection_timestamp_offset_store" (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
-		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`),
-		p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
-	v.replaceRanges(&b, p.Projection, p.Slices, saved, newest)
-	return sendLast(ctx, tx, &b)
+	b.Queue(v.s.sql.replaceOffsets, p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
 }
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		ranges, err := v.lockRanges(ctx, tx, projection, r)
+		ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil)
 		if err != nil {
 			return err
 		}
@@ -177,7 +179,7 @@ func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 		b.Queue(v.s.fill(`DELETE FROM "akka_projection_timestamp_offset_store" WHERE projection_name = $1 AND slice = ANY($2::int[])
 			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($3::timestamptz, $4::bigint, $5::text)`),
 			projection, position.Slices(r), to.Time, int64(to.SeqNr), string(to.ID))
-		v.replaceRanges(&b, projection, r, ranges.Reset(r, to), to.Time)
+		v.replaceRanges(&b, projection, r, ranges, ranges.Reset(r, to), to.Time)
 		return sendLast(ctx, tx, &b)
 	})
 }
@@ -193,7 +195,7 @@ func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 			slice := id.Slice()
 			for _, spread := range []bool{false, true} {
 				r := position.As(annals.SliceRange{From: slice, To: slice + 1}, spread)[0]
-				if _, err := v.lockRanges(ctx, tx, projection, r); err != nil {
+				if _, _, err := v.lockAndRead(ctx, tx, projection, r, nil); err != nil {
 					return err
 				}
 			}

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,43 @@ func TestGoesOnFromThePlugin(t *testing.T) {
 	row("another", 1, 540)
 	row("0-1023", 2, 660)
 	wantThrough(all, at.Add(9*time.Hour-window))
+}
+
+// There is a row of an entity that a Through does not cover, and with PluginOffsets of each entity. The positions are the same.
+func TestRowsOfOffsets(t *testing.T) {
+	t.Parallel()
+	ids := []annals.PersistenceID{"T|1", "T|2"}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	offset := func(id annals.PersistenceID, n int) annals.Offset {
+		return annals.Offset{ID: id, SeqNr: annals.SeqNr(n), Time: at.Add(time.Duration(n) * time.Second)}
+	}
+	for plugins, want := range map[bool][]string{false: {"T|2 3"}, true: {"T|1 2", "T|2 3"}} {
+		url := postgres.Schema(t)
+		s := openAt(t, url, pgstore.Options{CreateTables: true, PluginOffsets: plugins})
+		for _, p := range []annals.Progress{
+			{Through: offset(ids[0], 2), Offsets: []annals.Offset{offset(ids[0], 1), offset(ids[1], 1), offset(ids[0], 2)}},
+			{Through: offset(ids[0], 2), Offsets: []annals.Offset{offset(ids[1], 3)}},
+		} {
+			p.Projection, p.Once = "p", true
+			if err := s.Offsets().Save(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, row := range offsetRows(t, url) {
+			got = append(got, fmt.Sprint(row.ID, " ", row.SeqNr))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("PluginOffsets %t: rows %q, want %q", plugins, got, want)
+		}
+		loaded, err := s.Offsets().Load(t.Context(), "p", annals.SliceRange{})
+		if err != nil || len(loaded) != 1 || loaded[0].Through != offset(ids[0], 2) || len(loaded[0].Offsets) != 1 || loaded[0].Offsets[0] != offset(ids[1], 3) {
+			t.Errorf("PluginOffsets %t: positions %+v, %v", plugins, loaded, err)
+		}
+		for _, handled := range []annals.Offset{offset(ids[1], 1), offset(ids[0], 2), offset(ids[1], 3)} {
+			wantKind(t, s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Once: true, Offsets: []annals.Offset{handled}}), annals.ErrConflict)
+		}
+	}
 }
 
 // When the entity with the newest row of a slice is forgotten, its time stays without its id: the plugin begins there, and so does this store

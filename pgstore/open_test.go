@@ -224,7 +224,7 @@ func TestWatchSlicesAcrossStores(t *testing.T) {
 		t.Fatalf("the slices are %d apart", distance)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var watches []<-chan struct{}
+	var watches []<-chan annals.SliceRange
 	for _, id := range []annals.PersistenceID{first, last} {
 		signals, err := here.Unwrap().(ability.Watcher).Watch(ctx, annals.Filter{Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}})
 		if err != nil {

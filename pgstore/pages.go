@@ -18,7 +18,7 @@ import (
 //
 // The server sorts all rows that a query matches before it returns the first ones. In a long history that would be all the remaining
 // rows, for every page. So a query has an upper bound in time: estimate for the first page, and for each further one twice the time span
-// of the full page before. A bounded page that is not full is followed by an unbounded one.
+// of the full page before. A bounded page that is not full is followed by an unbounded one. estimate is nil for tables with one row per entity.
 func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
 	estimate func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
 	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
@@ -29,7 +29,7 @@ func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Of
 		if f.Limit > 0 {
 			limit = min(left, queryPage)
 		}
-		if until.IsZero() && !bounded {
+		if until.IsZero() && !bounded && estimate != nil {
 			if until, err = estimate(ctx, f, limit); err != nil {
 				return nil, false, err
 			}

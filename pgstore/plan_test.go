@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -165,6 +166,69 @@ func TestPlansOfEmptyTables(t *testing.T) {
 			return err
 		}
 		use("T|1", long)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The looks and saves of a projection read few rows with plans that the server made while the tables had some hundred rows, once they are large.
+func TestPlansOfSmallTables(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, with(t, postgres.Database(t), "plan_cache_mode=force_generic_plan"), pgstore.Options{CreateTables: true, WriteTimeout: time.Minute})
+	err := s.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx, in annals.Store) error {
+		use := func(at time.Time) {
+			t.Helper()
+			p := annals.Progress{Projection: "p", Epoch: 1, Through: annals.Offset{Time: at}}
+			for i := range 10 {
+				p.Offsets = append(p.Offsets, annals.Offset{Time: at.Add(time.Second), SeqNr: 1, ID: annals.NewPersistenceID("T", fmt.Sprint(at.Unix(), i))})
+			}
+			look := func(f annals.Filter) error {
+				f.After = annals.Offset{Time: at.Add(-10 * time.Second)}
+				for _, err := range in.Query().Events(ctx, f) {
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			for about, call := range map[string]func() error{
+				"save":                     func() error { return in.Offsets().Save(ctx, p) },
+				"look":                     func() error { return look(annals.Filter{Type: "T"}) },
+				"look in some slices":      func() error { return look(annals.Filter{Type: "T", Slices: annals.SliceRange{From: 16, To: 64}}) },
+				"look in slices far apart": func() error { return look(annals.Filter{Type: "T", Slices: annals.SpreadRanges(4)[1]}) },
+			} {
+				before := fetched(t, tx)
+				if err := call(); err != nil {
+					t.Fatalf("%s: %v", about, err)
+				}
+				if n := fetched(t, tx) - before; n > 200 {
+					t.Errorf("%s: reads %d rows", about, n)
+				}
+			}
+		}
+		begin := time.Now()
+		fill := func(from, to int) {
+			t.Helper()
+			for _, into := range []string{
+				`event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer)
+					SELECT n % 1024, 'T', 'T|' || n, 1, $1::timestamptz - interval '1 hour', 20, '', 'x', ''`,
+				`akka_projection_timestamp_offset_store (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+					SELECT 'p', '0-1023', n % 1024, 'U|' || n, 1, $1::timestamptz, $1`,
+			} {
+				if _, err := tx.Exec(ctx, `INSERT INTO `+into+` FROM generate_series($2::int, $3::int) n`, begin, from, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		fill(1, 500)
+		if _, err := tx.Exec(ctx, "ANALYZE event_journal, akka_projection_timestamp_offset_store"); err != nil {
+			return err
+		}
+		use(begin)
+		fill(501, 50_000)
+		use(begin.Add(time.Minute))
 		return nil
 	})
 	if err != nil {

@@ -33,15 +33,13 @@ func behind(tb testing.TB, url string, o pgstore.Options) pgstore.Options {
 	return o
 }
 
-// pooledConfig is the configuration of the suite behind a pooler, with a proxy between each store and the pooler.
+// pooledConfig is the configuration of the suite behind a pooler.
 func pooledConfig(t *testing.T) storetest.Config {
 	p := postgres.StartPooler(t, postgres.Schema(t))
-	var proxied proxies
+	var by routes
 	openAt := func(tb testing.TB, url string, o annals.Observer) annals.Store {
-		proxy := newProxy(tb, p.URL(tb, url))
-		s := openAt(tb, proxy.URL, behind(tb, url, pgstore.Options{Observer: o}))
+		s := by.open(tb, p.URL(tb, url), behind(tb, url, pgstore.Options{Observer: o}))
 		urls.Store(s, url)
-		proxied.of.Store(s, proxy)
 		return s
 	}
 	c := config(pgstore.Options{})
@@ -50,10 +48,7 @@ func pooledConfig(t *testing.T) storetest.Config {
 	}
 	c.Open = func(tb testing.TB) annals.Store { return c.OpenObserved(tb, nil) }
 	c.Reopen = func(tb testing.TB, s annals.Store) annals.Store { return openAt(tb, urls.of(s), nil) }
-	c.LoseAnswer = func(_ testing.TB, s annals.Store) func() {
-		lose(proxied.proxy(s), postgres.Commit)
-		return func() { proxied.proxy(s).SetRule(nil) }
-	}
+	c.LoseAnswer = func(tb testing.TB, s annals.Store) func() { return by.lose(tb, s, postgres.Commit) }
 	c.Short = true
 	return c
 }
@@ -440,12 +435,12 @@ func TestMigrateBehindAPooler(t *testing.T) {
 	p := postgres.StartPooler(t, u)
 	through := p.URL(t, u)
 	o := pgstore.Options{Tables: pgstore.Tables{Schema: "made"}}
-	made, err := pgstore.Migrate(t.Context(), pool(t, through), o)
+	made, err := newSetup(t, through, o).Migrate(t.Context())
 	if len(made) == 0 || err != nil {
 		t.Fatalf("made %q, %v", made, err)
 	}
 	for range 3 {
-		if left, err := pgstore.Pending(t.Context(), pool(t, through), o); len(left) > 0 || err != nil {
+		if left, err := newSetup(t, through, o).Pending(t.Context()); len(left) > 0 || err != nil {
 			t.Errorf("left %q, %v", left, err)
 		}
 	}

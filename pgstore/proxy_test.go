@@ -1,8 +1,13 @@
 package pgstore_test
 
 import (
+	"context"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -20,21 +25,59 @@ func newProxy(tb testing.TB, url string) *postgres.FaultProxy {
 	return p
 }
 
-// proxies are the proxies of the stores that were opened behind one.
-type proxies struct{ of sync.Map }
+// route leads the connections of a store to the server, and through a proxy once through was called. Most cases need no proxy, and a request through
+// it takes much longer.
+type route struct {
+	*postgres.FaultProxy
+	through atomic.Bool
+}
 
-// open opens a store behind a proxy.
-func (m *proxies) open(tb testing.TB, url string) annals.Store {
+// routes are the routes of stores under test.
+type routes struct{ of sync.Map }
+
+// open opens a store with a route to the server at a URL.
+func (m *routes) open(tb testing.TB, url string, o pgstore.Options) annals.Store {
 	tb.Helper()
-	p := newProxy(tb, url)
-	s := openAt(tb, p.URL, pgstore.Options{})
-	m.of.Store(s, p)
+	r := &route{FaultProxy: newProxy(tb, url)}
+	direct, proxied := parsed(tb, url).Host, parsed(tb, r.URL).Host
+	config, err := pgxpool.ParseConfig(r.URL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr == proxied && !r.through.Load() {
+			addr = direct
+		}
+		return dial(ctx, network, addr)
+	}
+	s := openIn(tb, poolOn(tb, config), o)
+	urls.Store(s, url)
+	m.of.Store(s, r)
 	return s
 }
 
-func (m *proxies) proxy(s annals.Store) *postgres.FaultProxy {
-	p, _ := m.of.Load(s)
-	return p.(*postgres.FaultProxy)
+// through returns the proxy of a store, all of whose requests go through it from now on.
+func (m *routes) through(s annals.Store) *postgres.FaultProxy {
+	r, _ := m.of.Load(s)
+	if !r.(*route).through.Swap(true) {
+		pgstore.Reconnect(s.(*pgstore.Store))
+	}
+	return r.(*route).FaultProxy
+}
+
+// lose loses the answer to the next request of a kind. end fails the test when there was none.
+func (m *routes) lose(tb testing.TB, s annals.Store, kind postgres.Kind) (end func()) {
+	p := m.through(s)
+	lost := lose(p, kind)
+	return func() {
+		p.SetRule(nil)
+		select {
+		case <-lost:
+		default:
+			tb.Errorf("no answer to a %s was lost", kind)
+		}
+	}
 }
 
 // once makes f happen to the next request of a kind. happened is closed then.

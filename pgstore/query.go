@@ -38,8 +38,10 @@ func (c *condition) where() string { return strings.Join(c.parts, " AND ") }
 // Offset.
 func (q query) matching(f annals.Filter, until time.Time, seqNr string) *condition {
 	c := &condition{parts: []string{"TRUE"}}
-	if from, to := f.Slices.Bounds(); from >= annals.SliceCount || f.Type != "" && !q.s.yugabyte { // a list, because the index has slice, type and time, and is searched once per slice
-		c.and("slice = ANY(%s::int[])", c.arg(position.Slices(f.Slices)))
+	if from, to := f.Slices.Bounds(); from >= annals.SliceCount || f.Type != "" && !q.s.yugabyte {
+		// A list, because the index has slice, type and time, and is searched once per slice. The server expects one slice of it. With the ten that it
+		// expects of a bare array it scans a table that is small when it makes the plan, and goes on to scan it while the table grows.
+		c.and("slice IN (SELECT n FROM unnest(%s::int[]) AS s (n) WHERE n >= 0 AND n < %d)", c.arg(position.Slices(f.Slices)), annals.SliceCount)
 	} else if f.Type != "" || f.Slices != (annals.SliceRange{}) {
 		c.and("slice BETWEEN %s AND %s", c.arg(from), c.arg(to-1))
 	}
@@ -71,13 +73,9 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 
 // Events implements annals.Query. Go compares ids byte by byte, as the collation "C" does.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	columns := eventColumns
-	if f.KeysOnly {
-		columns = eventKeys
-	}
 	return pages(ctx, f, annals.Event.Offset, q.estimate, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT persistence_id, ` + columns + ` FROM "event_journal" WHERE ` + m.where() + ` AND NOT deleted
+		sql := q.s.fill(`SELECT persistence_id, ` + columnsFor(f, eventColumns) + ` FROM "event_journal" WHERE ` + m.where() + ` AND NOT deleted
 			ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT ` + m.arg(limit))
 		rows, err := q.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, m.args...)...)
 		if err != nil {
@@ -87,18 +85,11 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	})
 }
 
-// everything is no bound, for tables with one row per entity and no long history.
-func everything(context.Context, annals.Filter, int) (time.Time, error) { return time.Time{}, nil }
-
 // Snapshots implements annals.Query. db_timestamp, the time of the event, is NULL where a plugin that does not follow snapshots has saved one.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	columns := snapshotColumns
-	if f.KeysOnly {
-		columns = snapshotKeys
-	}
-	return pages(ctx, f, annals.Snapshot.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, error) {
+	return pages(ctx, f, annals.Snapshot.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT db_timestamp, persistence_id, ` + columns + `
+		sql := q.s.fill(`SELECT db_timestamp, persistence_id, ` + columnsFor(f, snapshotColumns) + `
 			FROM (SELECT persistence_id, slice, entity_type, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload,
 					coalesce(db_timestamp, (SELECT j.db_timestamp FROM "event_journal" j
 						WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted), ` + atWritten + `) AS db_timestamp
@@ -118,19 +109,11 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	columns := stateColumns
-	if f.KeysOnly {
-		columns = stateKeys
-	}
-	return pages(ctx, f, annals.State.Offset, everything, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
+	return pages(ctx, f, annals.State.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
 		m := q.matching(f, until, "revision")
 		where, inOrder := m.where(), ` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT `+m.arg(limit)
 		sql := `SELECT * FROM (` + union(q.s.stateTables(f.Type), func(t *stateTable) string {
-			newest := `TRUE`
-			if t.wide() { // an entity may have two rows
-				newest = `NOT EXISTS (SELECT FROM "durable_state" newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)`
-			}
-			return `(SELECT ` + columns + ` FROM "durable_state" s WHERE ` + where + ` AND ` + newest + inOrder + `)`
+			return `(SELECT ` + columnsFor(f, stateColumns) + ` FROM "durable_state" s WHERE ` + where + t.newest() + inOrder + `)`
 		}) + `) s` + inOrder
 		return q.queryStates(ctx, sql, m.args...)
 	})

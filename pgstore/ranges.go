@@ -16,40 +16,37 @@ import (
 
 const rangeColumns = `slice_from, slice_to, epoch, through_time, through_seq_nr, through_id`
 
-// lockRanges locks the rows that overlap the slices of r until the transaction ends, and returns them.
+// lockedRanges are rows that lockAndRead has locked.
+type lockedRanges struct {
+	position.Ranges
+	own bool // one row, of just the slices
+}
+
+// lockAndRead locks the rows that overlap the slices of r until the transaction ends. Then it reads the newest row of each of ids. Where the slices
+// have a row of their own this is one request.
 //
 // When a save with a new epoch has returned, no save with an older one can still succeed: each save locks the row of its slices until
 // the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
 // rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
-func (v offsets) lockRanges(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange) (position.Ranges, error) {
-	ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil)
-	return ranges, err
-}
-
-// lockAndRead is lockRanges, and reads the newest row of each of ids after it has locked. Where the slices have a row of their own this is one
-// request.
-func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID) (ranges position.Ranges, own map[annals.PersistenceID]annals.Offset, err error) {
+func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID) (ranges lockedRanges, own map[annals.PersistenceID]annals.Offset, err error) {
 	first, end := position.Overlap(r)
 	if v.s.epoch.exists() {
 		from, to := r.Bounds()
 		var b pgx.Batch
-		b.Queue(v.s.fill(`
-			SELECT `+rangeColumns+` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
-				AND NOT EXISTS (SELECT FROM "annals_projection_epoch" other WHERE other.projection_name = $1 AND other.slice_from < $5 AND other.slice_to > $4
-					AND (other.slice_from, other.slice_to) <> ($2, $3))
-			FOR UPDATE`), projection, from, to, first, end).Query(func(rows pgx.Rows) (err error) {
-			ranges, err = readRanges(rows, nil)
+		b.Queue(v.s.sql.lockRange, projection, from, to, first, end).Query(func(rows pgx.Rows) (err error) {
+			ranges.Ranges, err = readRanges(rows, nil)
+			ranges.own = len(ranges.Ranges) == 1
 			return err
 		})
 		if len(ids) > 0 {
 			own = v.queueOwn(&b, projection, ids)
 		}
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil || len(ranges) == 1 {
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil || ranges.own {
 			return ranges, own, err
 		}
 	}
-	if ranges, err = v.lockOverlapping(ctx, tx, projection, first, end); err != nil {
-		return nil, nil, err
+	if ranges.Ranges, err = v.lockOverlapping(ctx, tx, projection, first, end); err != nil {
+		return ranges, nil, err
 	}
 	own, err = v.own(ctx, tx, projection, ids)
 	return ranges, own, err
@@ -113,9 +110,14 @@ func readRanges(rows pgx.Rows, err error) (all position.Ranges, _ error) {
 	return all, err
 }
 
-// replaceRanges replaces the locked rows, which overlap r, by saved. newest is the newest time of the offsets saved for r.
-func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRange, saved position.Ranges, newest time.Time) {
+// replaceRanges replaces the rows of locked, which overlap r, by saved. newest is the newest time of the offsets saved for r.
+func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRange, locked lockedRanges, saved position.Ranges, newest time.Time) {
 	if !v.s.epoch.exists() {
+		return
+	}
+	if locked.own {
+		x := saved[0]
+		b.Queue(v.s.sql.moveRange, projection, x.From, x.To, x.Epoch, x.Through.Time, int64(x.Through.SeqNr), string(x.Through.ID), newest)
 		return
 	}
 	from, to := position.Overlap(r)

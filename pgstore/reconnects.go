@@ -64,28 +64,23 @@ func (r *reconnects) pause() { r.next = time.Now().Add(backoff.Delay(r.failures)
 
 // traced is a tracer that reports failed attempts to r, in addition to the user's tracer.
 func (r *reconnects) traced(users pgx.QueryTracer) pgx.QueryTracer {
-	if users == nil {
-		return connectTracer{r}
+	t := connectTracer{multitracer.New(), r}
+	if users != nil {
+		t.Tracer = multitracer.New(users)
 	}
-	return multitracer.New(users, connectTracer{r})
+	return t
 }
 
 // connectTracer is a pgx.ConnectTracer. pgx accepts one only as a pgx.QueryTracer.
-type connectTracer struct{ r *reconnects }
-
-func (connectTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	return ctx
-}
-
-func (connectTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (connectTracer) TraceConnectStart(ctx context.Context, _ pgx.TraceConnectStartData) context.Context {
-	return ctx
+type connectTracer struct {
+	*multitracer.Tracer
+	r *reconnects
 }
 
 // TraceConnectEnd counts a failure, unless the caller's context was cancelled. A success is counted later, when the connection is
 // set up.
 func (t connectTracer) TraceConnectEnd(ctx context.Context, d pgx.TraceConnectEndData) {
+	t.Tracer.TraceConnectEnd(ctx, d)
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		t.r.failed(d.Err)
 	}

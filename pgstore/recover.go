@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +14,7 @@ import (
 const recoverPage = 1000
 
 // recoverFormats are the formats of the last number and of the eventColumns.
-var recoverFormats = append(pgx.QueryResultFormats{pgx.BinaryFormatCode}, eventFormats...)
+var recoverFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
 
 // recoverEntity reads the entity $1, and $2 events at most. One row has the last number, and the snapshot or NULL; the others are events, in the
 // order of their numbers.
@@ -56,25 +57,28 @@ func (r *replay) first(ctx context.Context, b *driver.Beginning, to *part) (p dr
 	}
 	defer rows.Close()
 	events := to.events[:0]
-	var last *int64
-	d := newEventDecoder(rows, r.id, &last)
-	for rows.Next() {
-		var e annals.Event
-		if rows.RawValues()[1] == nil { // there is no snapshot
-			err = rows.Scan(append([]any{&last}, make([]any, len(eventFormats))...)...)
-		} else {
-			err = d.event(&e)
+	for d := newEventDecoder(rows, r.id, nil); rows.Next(); {
+		row := rows.RawValues()
+		last, present := row[0], row[1] != nil
+		events = append(events, annals.Event{})
+		e := &events[len(events)-1]
+		if present {
+			if err := d.event(e); err != nil {
+				return p, err
+			}
 		}
-		switch {
-		case err != nil:
-			return p, err
-		case last == nil:
-			events = append(events, e)
+		if last == nil { // e is an event
 			continue
-		case rows.RawValues()[1] != nil:
-			b.Snapshot, b.Found = asSnapshot(e), true
 		}
-		p.Last = annals.SeqNr(*last)
+		if present {
+			b.Snapshot, b.Found = asSnapshot(*e), true
+		}
+		events = events[:len(events)-1]
+		n, err := strconv.ParseInt(string(last), 10, 64)
+		if err != nil {
+			return p, err
+		}
+		p.Last = annals.SeqNr(n)
 	}
 	to.events, p.Events = events, events
 	r.events, r.bytes, r.limit = 0, 0, recoverPage

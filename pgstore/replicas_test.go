@@ -145,6 +145,9 @@ func TestFollowAStandbyThatIsBehind(t *testing.T) {
 	for at := h.watermark(); at.Before(r.Time.Add(-lateness)); at = h.watermark() {
 		h.exec(onStandby, "SELECT pg_sleep(0.01)")
 	}
+	reading := newFollowing(t, openAt(t, standby.URL, pgstore.Options{ReadOnly: true}), false)
+	reading.run()
+	reading.wants("T|1", 2)
 	h.exec(onStandby, "SELECT pg_wal_replay_pause()")
 	h.exec(onStandby, "SELECT pg_sleep(0.1)")
 	later := appendOne(t, writer, "T|1", 2)

@@ -16,7 +16,7 @@ func (s *backend) checkRights(ctx context.Context) (wrong, err error) {
 	var names, privileges []string
 	use := func(t *table, needed ...string) {
 		for _, p := range needed {
-			if t.exists() {
+			if t.exists() && (p == "SELECT" || !s.options.ReadOnly) {
 				names, privileges = append(names, t.name), append(privileges, p)
 			}
 		}

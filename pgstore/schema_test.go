@@ -132,7 +132,11 @@ func TestDocumentedTables(t *testing.T) {
 	if documented == nil {
 		t.Fatal("the document shows no tables")
 	}
-	script, err := pgstore.Schema(pgstore.Options{})
+	setup, err := pgstore.NewSetup(nil, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := setup.Schema("sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +148,7 @@ func TestDocumentedTables(t *testing.T) {
 		if a, b := describe(t, at), describe(t, made); a != b {
 			t.Errorf("the tables of %s are\n%s\n\nCreateTables makes\n%s", what, a, b)
 		}
-		if done, err := pgstore.Migrate(t.Context(), pool(t, at), pgstore.Options{}); err != nil || len(done) != 0 {
+		if done, err := newSetup(t, at, pgstore.Options{}).Migrate(t.Context()); err != nil || len(done) != 0 {
 			t.Errorf("Migrate does %q after %s, %v", done, what, err)
 		}
 	}
@@ -168,14 +172,14 @@ func TestMigrate(t *testing.T) {
 	run(t, at, pekkoTables+"; DROP TABLE annals_projection_epoch; DROP INDEX durable_state_slice_idx")
 	o := pgstore.Options{Tables: pgstore.PekkoTables(), StateTypes: map[string]annals.StateType[pgx.Tx]{"Thing": {Table: "thing"}}}
 	before := describe(t, at)
-	pending, err := pgstore.Pending(t.Context(), pool(t, at), o)
+	pending, err := newSetup(t, at, o).Pending(t.Context())
 	if err != nil || len(pending) != 4+1+2+2 || describe(t, at) != before {
 		t.Errorf("pending: %q, %v", pending, err)
 	}
 	results := make(chan []string)
 	for range 4 {
 		go func() {
-			done, err := pgstore.Migrate(t.Context(), pool(t, at), o)
+			done, err := newSetup(t, at, o).Migrate(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
@@ -196,14 +200,14 @@ func TestMigrate(t *testing.T) {
 	run(t, at, "ALTER TABLE annals_projection_epoch DROP through_time, DROP through_seq_nr, DROP through_id, DROP newest_time") // as an older release made it
 	_, err = pgstore.Open(t.Context(), pool(t, at), o)
 	wantKind(t, err, annals.ErrInvalid)
-	if done, err := pgstore.Migrate(t.Context(), pool(t, at), o); len(done) != 4 || err != nil {
+	if done, err := newSetup(t, at, o).Migrate(t.Context()); len(done) != 4 || err != nil {
 		t.Errorf("of a table of epochs of an older release: %q, %v", done, err)
 	}
 	openAt(t, at, o)
 
 	at = postgres.Schema(t)
 	run(t, at, pekkoTables+"; DROP TABLE annals_projection_epoch")
-	if _, err := pgstore.Migrate(t.Context(), pool(t, at), pgstore.Options{Tables: pgstore.PekkoTables()}); err != nil {
+	if _, err := newSetup(t, at, pgstore.Options{Tables: pgstore.PekkoTables()}).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	run(t, at, "ALTER TABLE durable_state DROP meta_ser_id, DROP meta_ser_manifest, DROP meta_payload")
@@ -212,8 +216,26 @@ func TestMigrate(t *testing.T) {
 	if s := openAt(t, at, o); describe(t, at) != before || s.Capabilities().StateMetadata {
 		t.Error("CreateTables changed a table")
 	}
-	_, err = pgstore.Migrate(t.Context(), nil, o)
+	_, err = pgstore.NewSetup(pool(t, at), pgstore.Options{MaxEvents: -1})
 	wantKind(t, err, annals.ErrInvalid)
-	_, err = pgstore.Schema(pgstore.Options{MaxEvents: -1})
-	wantKind(t, err, annals.ErrInvalid)
+}
+
+// A Setup without a pool shows the schema, and the rest is refused.
+func TestSetupWithoutAPool(t *testing.T) {
+	t.Parallel()
+	s, err := pgstore.NewSetup(nil, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := s.Pending(t.Context())
+		wantKind(t, err, annals.ErrInvalid)
+		_, err = s.Migrate(t.Context())
+		wantKind(t, err, annals.ErrInvalid)
+		_, err = s.Examine(t.Context())
+		wantKind(t, err, annals.ErrInvalid)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

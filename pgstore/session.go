@@ -70,9 +70,11 @@ func (s *backend) setUp(ctx context.Context, conn *pgconn.PgConn, lockTimeout ti
 	return nil
 }
 
-// sessionFaults is everything for which a session is refused, from its transaction_read_only, pg_is_in_recovery() and fsync.
+// sessionFaults is everything for which a session is refused, from its transaction_read_only, pg_is_in_recovery() and fsync. Any session can read.
 func (s *backend) sessionFaults(row []string) (faults []error) {
 	switch {
+	case s.options.ReadOnly:
+		return nil
 	case row[1] == "t":
 		faults = append(faults, errStandby)
 	case row[0] == "on":
@@ -84,10 +86,15 @@ func (s *backend) sessionFaults(row []string) (faults []error) {
 	return faults
 }
 
+var errNoPool = errors.New("the pool is nil")
+
 // findPooler finds out whether there is a pooler in front of the server. A pooler has process ids of its own for its clients. The transactions
 // of a client may then have a different session each, so the store relies on no session: reads prepare no statements, and
 // writePool.attempt prepares each transaction.
 func (s *backend) findPooler(ctx context.Context) error {
+	if s.reads == nil {
+		return invalid(errNoPool)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.answerTime())
 	defer cancel()
 	acquired, err := s.reads.Acquire(ctx)

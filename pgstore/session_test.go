@@ -97,6 +97,14 @@ func TestUnloggedTables(t *testing.T) {
 	if sizes, err := openAt(t, u, pgstore.Options{NonDurable: true}).Sizes(t.Context()); err != nil || sizes[0].Fsyncs != 0 {
 		t.Errorf("%+v, %v", sizes, err)
 	}
+	run(t, u, `ALTER TABLE event_journal SET LOGGED; ALTER TABLE akka_projection_timestamp_offset_store SET LOGGED; ALTER TABLE event_journal RENAME TO part;
+		CREATE TABLE event_journal (LIKE part INCLUDING ALL) PARTITION BY LIST (persistence_id);
+		CREATE TABLE parts PARTITION OF event_journal DEFAULT PARTITION BY HASH (persistence_id);
+		ALTER TABLE parts ATTACH PARTITION part FOR VALUES WITH (MODULUS 1, REMAINDER 0)`)
+	openAt(t, u, pgstore.Options{})
+	run(t, u, "ALTER TABLE part SET UNLOGGED")
+	_, err = pgstore.Open(t.Context(), pool(t, u), pgstore.Options{})
+	wantKind(t, err, annals.ErrInvalid)
 }
 
 // A session that the operator made read-only stays read-only. Open returns an error that says so, and creates nothing.

@@ -42,14 +42,13 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 		if last, err := v.s.lastSeqNr(ctx, v.reader(ctx), id); err != nil {
 			return err
 		} else if last == after {
-			if err := (journal{v}).DeleteTo(ctx, id, after-1); err != nil {
+			if _, err := (journal{v}).deleteSteps(ctx, id, after-1); err != nil {
 				return err
 			}
 		}
 	}
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var more bool
-		if err := tx.QueryRow(ctx, v.s.sql.deleteTo, string(id), int64(after)).Scan(&more); err != nil {
+		if _, err := tx.Exec(ctx, v.s.sql.deleteTo, string(id), int64(after)); err != nil {
 			return err
 		}
 		if won, err := v.s.skip(ctx, tx, id, &after, n); err != nil || won {
@@ -62,7 +61,7 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 			return err
 		}
 		if annals.SeqNr(last) == n && !events {
-			return nil // an earlier try has done it
+			return confirm(ctx, tx, v.s.sql.lockNewest, string(id), last) // an earlier try has done it
 		}
 		return conflict(after, annals.SeqNr(last))
 	})

@@ -15,44 +15,39 @@ type snapshots struct{ *view }
 const atWritten = `CASE WHEN write_timestamp BETWEEN -62135596800000 AND 253402300799999
 	THEN 'epoch'::timestamptz + write_timestamp * interval '1 millisecond' ELSE 'infinity'::timestamptz END`
 
-// The columns of a snapshot in the order of eventColumns, and the same without payloads.
-const (
-	snapshotColumns = `seq_nr, ` + atWritten + `, ser_id, coalesce(ser_manifest, ''), snapshot::bytea, NULL::text, NULL::text, "tags",
-		meta_ser_id, meta_ser_manifest, meta_payload`
-	snapshotKeys = `seq_nr, ` + atWritten + `, ser_id, coalesce(ser_manifest, ''), NULL::bytea, NULL::text, NULL::text, "tags",
-		meta_ser_id, meta_ser_manifest, NULL::bytea`
-)
+// The columns of a snapshot in the order of eventColumns.
+const snapshotColumns = `seq_nr, ` + atWritten + `, ser_id, coalesce(ser_manifest, ''), snapshot::bytea, NULL::text, NULL::text, "tags",
+	meta_ser_id, meta_ser_manifest, meta_payload`
 
 func asSnapshot(e annals.Event) annals.Snapshot {
 	return annals.Snapshot{ID: e.ID, SeqNr: e.SeqNr, Time: e.Time, Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata}
 }
 
 const (
-	loadSnapshot = `SELECT ` + snapshotColumns + ` FROM "snapshot"
+	ofCriteria = ` FROM "snapshot"
 		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`
-	deleteSnapshots = `DELETE FROM "snapshot"
-		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`
-	saveSnapshot = `
-		INSERT INTO "snapshot" AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
-			meta_ser_id, meta_ser_manifest, meta_payload)
-		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, $8::bytea,
-			$9, $10, $11)
-		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id,
-			ser_manifest = excluded.ser_manifest, snapshot = excluded.snapshot, meta_ser_id = excluded.meta_ser_id,
-			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload
-		WHERE old.seq_nr <= excluded.seq_nr`
-	// saveSnapshot where snapshotsAreFollowed.
-	saveFollowed = `
-		INSERT INTO "snapshot" AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
-			meta_ser_id, meta_ser_manifest, meta_payload, tags, db_timestamp)
-		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, $8::bytea,
-			$9, $10, $11, coalesce($12::text::text[], '{}'),
-			coalesce((SELECT db_timestamp FROM "event_journal" WHERE persistence_id = $3::text AND seq_nr = $4::bigint), transaction_timestamp()))
-		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id,
-			ser_manifest = excluded.ser_manifest, snapshot = excluded.snapshot, meta_ser_id = excluded.meta_ser_id,
-			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload, tags = excluded.tags, db_timestamp = excluded.db_timestamp
-		WHERE old.seq_nr <= excluded.seq_nr`
+	loadSnapshot    = `SELECT ` + snapshotColumns + ofCriteria
+	deleteSnapshots = `DELETE` + ofCriteria
 )
+
+// saveSnapshot is the statement that saves a snapshot; with followed also in the columns of snapshotsAreFollowed.
+func saveSnapshot(followed bool) string {
+	columns, values, set := "", "", ""
+	if followed {
+		columns, set = ", tags, db_timestamp", ", tags = excluded.tags, db_timestamp = excluded.db_timestamp"
+		values = `, coalesce($12::text::text[], '{}'),
+			coalesce((SELECT db_timestamp FROM "event_journal" WHERE persistence_id = $3::text AND seq_nr = $4::bigint), transaction_timestamp())`
+	}
+	return `
+		INSERT INTO "snapshot" AS old (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot,
+			meta_ser_id, meta_ser_manifest, meta_payload` + columns + `)
+		VALUES ($1, $2, $3::text, $4::bigint, coalesce($5::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), $6, $7, $8::bytea,
+			$9, $10, $11` + values + `)
+		ON CONFLICT (persistence_id) DO UPDATE SET seq_nr = excluded.seq_nr, write_timestamp = excluded.write_timestamp, ser_id = excluded.ser_id,
+			ser_manifest = excluded.ser_manifest, snapshot = excluded.snapshot, meta_ser_id = excluded.meta_ser_id,
+			meta_ser_manifest = excluded.meta_ser_manifest, meta_payload = excluded.meta_payload` + set + `
+		WHERE old.seq_nr <= excluded.seq_nr`
+}
 
 // snapshotsAreFollowed reports whether the table has the event's time and tags, for followers that start from snapshots. Akka's
 // tables have them since 1.2.0, Pekko's do not.
@@ -81,7 +76,7 @@ func (v snapshots) Save(ctx context.Context, s annals.Snapshot) error {
 
 // save stores a snapshot unless a newer one is stored.
 func (s *backend) save(ctx context.Context, q querier, snap annals.Snapshot) error {
-	metaID, metaManifest, meta := metaColumns(snap.Metadata)
+	metaID, metaManifest, meta := metaColumns(&snap.Metadata)
 	var at *int64
 	if !snap.Time.IsZero() {
 		ms := snap.Time.UnixMilli()

@@ -131,15 +131,14 @@ func (p *statePut) write(ctx context.Context, q querier) (at time.Time, ok bool,
 func (s *backend) complete(ctx context.Context, tx pgx.Tx, p *statePut, at time.Time) error {
 	if p.Event != nil {
 		m := newCommit(annals.Commit{ID: p.ID, After: p.After, Events: []annals.NewEvent{*p.Event}, WriteID: p.WriteID})
-		times, err := s.insert(ctx, tx, []*commit{m}, true)
-		won := len(times) > 0
-		if err == nil && !won {
-			_, won, err = s.insertDeleted(ctx, tx, m)
+		err := s.insert(ctx, tx, []*commit{m}, true)
+		if err == nil && !m.won() {
+			err = s.insertDeleted(ctx, tx, m)
 		}
 		if err != nil {
 			return err
 		}
-		if !won {
+		if !m.won() {
 			last, err := s.lastSeqNr(ctx, tx, p.ID)
 			if err != nil {
 				return err
@@ -179,7 +178,8 @@ func (p *statePut) lookUp(ctx context.Context, q querier) (outcome, error) {
 	case err != nil:
 		return outcome{err: err}, nil
 	case earlier != nil:
-		return outcome{receipt: annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}}, nil
+		p.attempts.maybe = true
+		return outcome{receipt: annals.Receipt{SeqNr: earlier.Revision, Time: earlier.Time, Repeated: true}}, confirm(ctx, q, p.t.sql.lockState, string(p.ID))
 	}
 	return outcome{err: conflict(p.After, annals.SeqNr(last))}, nil
 }

@@ -10,14 +10,12 @@ type statements struct {
 	lockEntities, guarded                                                      string // Guard's
 	replay, replayTo, recover                                                  string
 	loadSnapshot, saveSnapshot, deleteSnapshots                                string
+	lockRange, moveRange, ownOffsets, replaceOffsets                           string // of offsets
 	watermark                                                                  string
 }
 
 func (s *backend) prepare() {
-	fill, save, deleteTo := s.filler(s.journal), saveSnapshot, fencingDelete
-	if s.snapshotsAreFollowed() {
-		save = saveFollowed
-	}
+	fill, deleteTo := s.filler(s.journal), fencingDelete
 	if s.options.PluginDeletes {
 		deleteTo = pluginDelete
 	}
@@ -28,7 +26,8 @@ func (s *backend) prepare() {
 		lockDeletes, fill(lockNewest), fill(lockJournal), fill(forgetEvents),
 		lockEntities(), fill(guardedNumber),
 		fill(replayFrom), fill(replayTo), fill(recoverEntity),
-		fill(loadSnapshot), s.filler(s.snapshot)(save), fill(deleteSnapshots),
+		fill(loadSnapshot), s.filler(s.snapshot)(saveSnapshot(s.snapshotsAreFollowed())), fill(deleteSnapshots),
+		fill(lockRange), fill(moveRange), fill(ownOffsets), fill(replaceOffsets),
 		s.watermark(),
 	}
 	for _, t := range s.states {
@@ -70,22 +69,21 @@ func (s *backend) filler(t *table, further ...string) func(text string) string {
 // An entity whose newest row is a deleted event may be forgotten during the statement. So only appendDeleted writes after such a row: it
 // locks the row, and so does Forget. Where the row is gone when the lock is free, the server leaves it out.
 const (
-	// Without ON CONFLICT, which looks into the index once more: only a concurrent writer can violate the key here.
-	appendFirst = `
+	insertEvent = `
 		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)`
+
+	insertSingle = insertEvent + `
 		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, $8::bytea,
-			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea, transaction_timestamp()
+			coalesce($9::text, ''), $10::text::text[], $11::int, $12::text, $13::bytea, `
+
+	// Without ON CONFLICT, which looks into the index once more: only a concurrent writer can violate the key here.
+	appendFirst = insertSingle + `transaction_timestamp()
 		WHERE NOT EXISTS (SELECT FROM "event_journal" WHERE persistence_id = $3::text AND seq_nr > 0)
 		RETURNING db_timestamp`
 
 	// A scan of the index reads all rows of the entity within a leaf page: from $4 on there is one, if the writer wins.
-	appendNext = `
-		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
-		SELECT $1::int, $2::text, $3::text, $4::bigint + 1, $5::text, $6::int, $7::text, $8::bytea,
-			$9::text, $10::text::text[], $11::int, $12::text, $13::bytea,
-			greatest(transaction_timestamp(), nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
+	appendNext = insertSingle + `greatest(transaction_timestamp(), nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
 		FROM (SELECT seq_nr, db_timestamp, deleted FROM "event_journal" WHERE persistence_id = $3::text AND seq_nr >= $4::bigint ORDER BY seq_nr DESC LIMIT 1) last
 		WHERE last.seq_nr = $4::bigint AND NOT last.deleted
 		RETURNING db_timestamp`
@@ -93,11 +91,9 @@ const (
 	// Commits of one event to different entities, in the order of their ids: two groups must not deadlock. There is no ORDER BY, which would
 	// sort them once more: a LATERAL subquery is executed for each row of unnest in turn. As with appendFirst, a concurrent writer of one of
 	// the numbers makes the statement fail. appendRaced leaves out such commits, and takes longer.
-	appendEach = `
-		INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-			adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
+	appendEach = insertEvent + `
 		SELECT e.slice, e.entity_type, e.id, e.after + 1, e.writer, e.ser_id, e.manifest, e.payload::bytea,
-			e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta,
+			coalesce(e.adapter, ''), e.tags::text[], e.meta_id, e.meta_manifest, e.meta,
 			greatest(transaction_timestamp() + (e.nr - 1) * interval '1 microsecond', nullif(last.db_timestamp, 'infinity') + interval '1 microsecond')
 		FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[],
 				$6::int[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::int[], $12::text[], $13::bytea[]) WITH ORDINALITY
@@ -111,55 +107,46 @@ const (
 		RETURNING persistence_id, db_timestamp`
 
 	// Commits of any number of events, which may have times of their own.
-	appendAll = `
-		WITH m AS MATERIALIZED (
-			SELECT m.*, greatest(transaction_timestamp() + (m.nr - 1) * interval '1 microsecond',
-				nullif(last.db_timestamp, 'infinity') + interval '1 microsecond') AS at
-			FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[]) WITH ORDINALITY
-				AS m (slice, entity_type, id, after, writer, latest, nr)
-				LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp, deleted FROM "event_journal"
+	appendAll = commitsAfter + `(SELECT seq_nr, db_timestamp, deleted FROM "event_journal"
 					WHERE persistence_id = m.id AND seq_nr >= m.after ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
-			WHERE coalesce(last.seq_nr, 0) = m.after AND last.deleted IS NOT TRUE
-				AND coalesce(m.latest <= transaction_timestamp() + interval '1 minute', TRUE)), ` + appendMatching
+			WHERE last.deleted IS NOT TRUE` + appendMatching
 
 	// appendAll after deleted events.
-	appendDeleted = `
-		WITH m AS MATERIALIZED (
-			SELECT m.*, greatest(transaction_timestamp() + (m.nr - 1) * interval '1 microsecond',
-				nullif(last.db_timestamp, 'infinity') + interval '1 microsecond') AS at
-			FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::timestamptz[]) WITH ORDINALITY
-				AS m (slice, entity_type, id, after, writer, latest, nr)
-				LEFT JOIN LATERAL (SELECT seq_nr, db_timestamp, deleted FROM "event_journal" newest
+	appendDeleted = commitsAfter + `(SELECT seq_nr, db_timestamp, deleted FROM "event_journal" newest
 					WHERE persistence_id = m.id AND seq_nr = m.after AND deleted
 						AND NOT EXISTS (SELECT FROM "event_journal" WHERE persistence_id = m.id AND seq_nr > m.after)
 					FOR KEY SHARE OF newest) last ON TRUE
-			WHERE coalesce(last.seq_nr, 0) = m.after AND last.deleted
-				AND coalesce(m.latest <= transaction_timestamp() + interval '1 minute', TRUE)), ` + appendMatching
+			WHERE last.deleted` + appendMatching
+
+	// The beginning of both: the commits m, beside the last row of each.
+	commitsAfter = `
+		WITH m AS MATERIALIZED (
+			SELECT m.*, greatest(transaction_timestamp() + (m.nr - 1) * interval '1 microsecond',
+				nullif(last.db_timestamp, 'infinity') + interval '1 microsecond') AS at
+			FROM unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::text[], $14::timestamptz[]) WITH ORDINALITY
+				AS m (slice, entity_type, id, after, writer, latest, nr)
+				LEFT JOIN LATERAL `
 
 	// The rest of both: the events of the commits m, with their times. The first event of a commit decides whether the commit wins. The other
 	// events of the winners follow in the same statement.
 	appendMatching = `
+				AND coalesce(last.seq_nr, 0) = m.after AND coalesce(m.latest <= transaction_timestamp() + interval '1 minute', TRUE)),
 		e AS MATERIALIZED (
-			SELECT * FROM unnest($7::bigint[], $8::bigint[], $9::text[], $10::int[], $11::text[], $12::bytea[], $13::text[], $14::int[], $15::text[],
-				$16::bytea[], $17::timestamptz[])
-				AS e (nr, seq_nr, adapter, ser_id, manifest, payload, tags, meta_id, meta_manifest, meta, at)),
-		won AS (
-			INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-				adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
-			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, e.payload::bytea,
-				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
-			FROM m JOIN e USING (nr) WHERE e.seq_nr = m.after + 1
+			SELECT * FROM unnest($6::int[], $7::text[], $8::bytea[], $9::text[], $10::text[], $11::int[], $12::text[], $13::bytea[],
+				$15::bigint[], $16::bigint[], $17::timestamptz[])
+				AS e (ser_id, manifest, payload, adapter, tags, meta_id, meta_manifest, meta, nr, seq_nr, at)),
+		won AS (` + insertEvent + matching + `e.seq_nr = m.after + 1
 			ORDER BY nr
 			ON CONFLICT (persistence_id, seq_nr) DO NOTHING
 			RETURNING persistence_id),
-		rest AS (
-			INSERT INTO "event_journal" (slice, entity_type, persistence_id, seq_nr, writer, event_ser_id, event_ser_manifest, event_payload,
-				adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload, db_timestamp)
-			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, e.payload::bytea,
-				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
-			FROM won JOIN m ON m.id = won.persistence_id JOIN e USING (nr) WHERE e.seq_nr > m.after + 1
+		rest AS (` + insertEvent + matching + `e.seq_nr > m.after + 1 AND m.id IN (SELECT persistence_id FROM won)
 			ORDER BY nr, e.seq_nr)
 		SELECT m.id, m.at FROM won JOIN m ON m.id = won.persistence_id`
+
+	matching = `
+			SELECT m.slice, m.entity_type, m.id, e.seq_nr, m.writer, e.ser_id, e.manifest, e.payload::bytea,
+				e.adapter, e.tags::text[], e.meta_id, e.meta_manifest, e.meta, coalesce(e.at, m.at)
+			FROM m JOIN e USING (nr) WHERE `
 
 	// Of max, the server would read all rows of the entity if it made its plan when there were few.
 	lastNumber = `SELECT coalesce((SELECT seq_nr FROM "event_journal" WHERE persistence_id = $1 ORDER BY seq_nr DESC LIMIT 1), 0)`
@@ -175,14 +162,42 @@ const (
 			LEFT JOIN LATERAL (SELECT seq_nr, deleted FROM "event_journal" WHERE persistence_id = $1 AND seq_nr >= 0 ORDER BY seq_nr DESC LIMIT 1) last ON TRUE
 			LEFT JOIN LATERAL (
 				SELECT CASE WHEN $5 THEN c.last_at ELSE c.at END AS at, (SELECT max(r.seq_nr) FROM "event_journal" r
-					WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4
+					WHERE r.persistence_id = $1 AND r.seq_nr > $2::bigint AND r.seq_nr <= $2::bigint + $4::bigint
 						AND r.writer = $3 AND ($5 OR r.db_timestamp = c.at OR r.deleted)) AS until
 				FROM (SELECT min(r.db_timestamp) FILTER (WHERE r.writer = $3) AS at,
 						(array_agg(r.db_timestamp ORDER BY r.seq_nr DESC) FILTER (WHERE r.writer = $3))[1] AS last_at,
-						bool_or(r.seq_nr = $2 + 1 AND r.writer = $3) AS begins,
-						bool_or(r.seq_nr = $2 + 1 AND r.writer <> $3 AND NOT (r.deleted AND r.writer = '')) AS other,
-						bool_or(r.seq_nr = $2 + $4 AND r.writer = $3) AS ends
-					FROM "event_journal" r WHERE r.persistence_id = $1 AND r.seq_nr > $2 AND r.seq_nr <= $2 + $4) c
+						bool_or(r.seq_nr = $2::bigint + 1 AND r.writer = $3) AS begins,
+						bool_or(r.seq_nr = $2::bigint + 1 AND r.writer <> $3 AND NOT (r.deleted AND r.writer = '')) AS other,
+						bool_or(r.seq_nr = $2::bigint + $4::bigint AND r.writer = $3) AS ends
+					FROM "event_journal" r WHERE r.persistence_id = $1 AND r.seq_nr > $2::bigint AND r.seq_nr <= $2::bigint + $4::bigint) c
 				WHERE (c.begins OR c.ends AND NOT c.other) AND ($5 OR NOT EXISTS (SELECT FROM "event_journal" b WHERE b.persistence_id = $1
-					AND b.seq_nr = $2 AND b.writer = $3 AND (b.db_timestamp = c.at OR b.deleted)))) own ON TRUE`
+					AND b.seq_nr = $2::bigint AND b.writer = $3 AND (b.db_timestamp = c.at OR b.deleted)))) own ON TRUE`
+	// The row of just the slices, unless other rows overlap it.
+	lockRange = `
+		SELECT ` + rangeColumns + ` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
+			AND NOT EXISTS (SELECT FROM "annals_projection_epoch" other WHERE other.projection_name = $1 AND other.slice_from < $5 AND other.slice_to > $4
+				AND (other.slice_from, other.slice_to) <> ($2, $3))
+		FOR UPDATE`
+
+	moveRange = `
+		UPDATE "annals_projection_epoch" SET epoch = $4, through_time = $5, through_seq_nr = $6, through_id = $7, newest_time = greatest(newest_time, $8)
+		WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3`
+
+	// The server expects ten rows of unnest, and one with these conditions, which all rows meet. For one it uses the index, also where the table is
+	// small when it makes the plan, and has many dead rows later. And it does not make a plan anew each time, as it does while it expects fewer rows
+	// of the values than of any values.
+	always = ` WHERE slice >= 0 AND id >= ''`
+
+	// The newest row of each of many entities.
+	ownOffsets = `
+		SELECT o.timestamp_offset, o.seq_nr, o.persistence_id
+		FROM (SELECT * FROM unnest($2::int[], $3::text[]) AS asked (slice, id)` + always + `) asked,
+			LATERAL (SELECT o.timestamp_offset, o.seq_nr, o.persistence_id FROM "akka_projection_timestamp_offset_store" o
+				WHERE o.slice = asked.slice AND o.projection_name = $1 AND o.persistence_id = asked.id ORDER BY o.timestamp_offset DESC, o.seq_nr DESC LIMIT 1) o`
+
+	replaceOffsets = `
+		WITH o AS MATERIALIZED (SELECT * FROM unnest($3::int[], $4::text[], $5::bigint[], $6::timestamptz[]) AS o (slice, id, seq_nr, at)` + always + `),
+		replaced AS (DELETE FROM "akka_projection_timestamp_offset_store" old USING o WHERE old.slice = o.slice AND old.projection_name = $1 AND old.persistence_id = o.id)
+		INSERT INTO "akka_projection_timestamp_offset_store" (projection_name, projection_key, slice, persistence_id, seq_nr, timestamp_offset, timestamp_consumed)
+		SELECT $1, $2, o.slice, o.id, o.seq_nr, o.at, transaction_timestamp() FROM o`
 )

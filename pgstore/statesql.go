@@ -19,13 +19,9 @@ type stateStatements struct {
 	remains, lockState, forgetState string // Forget's
 }
 
-// The columns of a state in the order of eventColumns, after the id, and the same without payloads.
-const (
-	stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), state_payload::bytea, NULL::text, NULL::text, tags,
-		"meta_ser_id", "meta_ser_manifest", "meta_payload"`
-	stateKeys = `persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), NULL::bytea, NULL::text, NULL::text, tags,
-		"meta_ser_id", "meta_ser_manifest", NULL::bytea`
-)
+// The columns of a state in the order of eventColumns, after the id.
+const stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), state_payload::bytea, NULL::text, NULL::text, tags,
+	"meta_ser_id", "meta_ser_manifest", "meta_payload"`
 
 // In tables with the wide key an entity may have two rows: the newest counts.
 const (
@@ -114,7 +110,7 @@ func (t *stateTable) statement(p *statePut) (sql string, args []any) {
 		args = append(args, p.WriteID.String())
 	}
 	if t.keepsMetadata() {
-		id, manifest, meta := metaColumns(p.Metadata)
+		id, manifest, meta := metaColumns(&p.Metadata)
 		args = append(args, id, manifest, meta)
 	}
 	sql = t.sql.update

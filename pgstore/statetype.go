@@ -38,6 +38,14 @@ func (t *stateTable) keepsMetadata() bool {
 // several rows per entity, and the statements have to prevent them.
 func (t *stateTable) wide() bool { return len(t.key) > 1 }
 
+// newest leaves out each row of "durable_state" s that is not the newest of its entity.
+func (t *stateTable) newest() string {
+	if !t.wide() {
+		return ""
+	}
+	return ` AND NOT EXISTS (SELECT FROM "durable_state" newer WHERE newer.persistence_id = s.persistence_id AND newer.revision > s.revision)`
+}
+
 // stateTable is the table of id's type.
 func (s *backend) stateTable(id annals.PersistenceID) *stateTable { return s.tableOf(id.Type()) }
 

@@ -111,6 +111,28 @@ func TestFindStates(t *testing.T) {
 	}
 }
 
+// Of two rows of an entity, which a plugin can leave in older tables, the newer one is looked at.
+func TestFindStatesInOlderTables(t *testing.T) {
+	t.Parallel()
+	s, url := users(t, pgstore.Options{}, nil, bindName)
+	mustPut(t, s, "User|1", 0, text("abc"))
+	mustPut(t, s, "User|1", 1, text("xyz"))
+	run(t, url, `ALTER TABLE users DROP CONSTRAINT users_pkey, ADD PRIMARY KEY (persistence_id, revision);
+		INSERT INTO users (SELECT (r).* FROM (SELECT jsonb_populate_record(u, '{"revision": 1, "name": "abc"}') r FROM users u) x)`)
+	s = openAt(t, url, pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"User": {Table: "users", Columns: []string{"name", "score"}, Bind: bindName}}})
+	for name, want := range map[string]int{"abc": 0, "xyz": 1} {
+		found := 0
+		for state, err := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "User", "name", name) {
+			if found++; err != nil || state.Revision != 2 {
+				t.Errorf("found revision %d (%v), want 2", state.Revision, err)
+			}
+		}
+		if found != want {
+			t.Errorf("found %d states with the name %s, want %d", found, name, want)
+		}
+	}
+}
+
 func TestBadColumns(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("bind fails")

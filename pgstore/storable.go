@@ -28,31 +28,21 @@ func (s *backend) storableCommit(c annals.Commit) error {
 const maxChars = 255
 
 func (s *backend) storableEvent(e *annals.NewEvent) error {
-	switch y := e.Time.Year(); {
-	case utf8.RuneCountInString(e.Adapter) > maxChars:
+	if utf8.RuneCountInString(e.Adapter) > maxChars {
 		return fmt.Errorf("the adapter's manifest has more than %d characters", maxChars)
-	case y < 1 || y > 9999:
-		return fmt.Errorf("its time is in the year %d", y)
 	}
 	return storable(s.journal, e.Payload, e.Metadata)
 }
 
 // storable says what the columns of t would refuse. p has serializer 0 in a tombstone.
 func storable(t *table, p, metadata annals.Payload) error {
-	if err := manifestsFit(p, metadata); err != nil {
-		return err
+	for _, manifest := range []string{p.Manifest, metadata.Manifest} {
+		if utf8.RuneCountInString(manifest) > maxChars {
+			return fmt.Errorf("a manifest has more than %d characters", maxChars)
+		}
 	}
 	if t.json() && p.SerializerID != 0 && (!json.Valid(p.Data) || !utf8.Valid(p.Data)) {
 		return errors.New("the payload is not JSON, but its column is")
-	}
-	return nil
-}
-
-func manifestsFit(payloads ...annals.Payload) error {
-	for _, p := range payloads {
-		if utf8.RuneCountInString(p.Manifest) > maxChars {
-			return fmt.Errorf("a manifest has more than %d characters", maxChars)
-		}
 	}
 	return nil
 }

@@ -34,6 +34,11 @@ type Options struct {
 	// plugins, a delete beyond the last event is one to the last event, and an entity that was never written gets no marker.
 	PluginDeletes bool
 
+	// PluginOffsets makes a save of offsets write a row of the plugins' table for each entity, also where annals.Progress.Through covers it.
+	// A projection of a plugin goes on from these rows, and handles again what has no row. So set it from the first run of a projection on that
+	// may go back to the JVM. Without it a save costs the server less. The rows that a plugin wrote are read in both cases.
+	PluginOffsets bool
+
 	// Gaps accepts numbers without events before an entity's first event that no marker covers: the plugins' deleteEventsBefore, and
 	// statements of users, remove rows without leaving a marker. Without Gaps they are ErrCorrupt.
 	Gaps bool
@@ -61,6 +66,10 @@ type Options struct {
 	// lose events when as many events as their buffer-size share a time: keep MaxEvents well below the smallest buffer-size of a
 	// plugin that reads the table. 0 means 500, half of the plugins' default. The maximum is 10,000.
 	MaxEvents int
+
+	// ReadOnly opens the store for reading: Open asks for the right to SELECT only, accepts a standby and a read-only session, and creates
+	// nothing. Every write is ErrUnsupported. The store opens no connections of its own, so watches are woken every second.
+	ReadOnly bool
 
 	Observer annals.Observer // may be nil
 }
@@ -110,7 +119,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	}
 	s := &Store{backend: b}
 	b.self = s
-	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Atomically: s.atomically, Observer: o.Observer, Strict: o.Strict, ReadWait: b.answerTime()})
+	s.Store = driver.New(&view{s: b}, driver.Options{Name: "postgres", Self: s, Atomically: s.atomically, Observer: o.Observer, ReadOnly: o.ReadOnly, Strict: o.Strict, ReadWait: b.answerTime()})
 	return s, nil
 }
 
@@ -162,9 +171,6 @@ func newBackend(pool *pgxpool.Pool, o Options) (*backend, error) {
 	if err := b.settle(); err != nil {
 		return nil, invalid(err)
 	}
-	if pool == nil {
-		return nil, invalid(errors.New("the pool is nil"))
-	}
 	return b, nil
 }
 
@@ -175,13 +181,10 @@ func (s *backend) start(ctx context.Context) error {
 		}
 		return err
 	}
-	if err := s.refusePartitions(ctx); err != nil {
+	if err := s.refuseTables(ctx); err != nil {
 		return err
 	}
-	if err := s.refuseNewer(ctx); err != nil {
-		return err
-	}
-	if s.options.CreateTables {
+	if s.options.CreateTables && !s.options.ReadOnly {
 		if _, err := s.create(ctx, false); err != nil {
 			return err
 		}

@@ -42,16 +42,8 @@ func tables(tb testing.TB, o pgstore.Options) string {
 // openAt is a store on the tables that url leads to, closed when tb ends.
 func openAt(tb testing.TB, url string, o pgstore.Options) *pgstore.Store {
 	tb.Helper()
-	s, err := pgstore.Open(tb.Context(), pool(tb, url), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := openIn(tb, pool(tb, url), o)
 	urls.Store(s, url)
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
 	return s
 }
 
@@ -63,16 +55,26 @@ func openTraced(tb testing.TB, url string, seen pgx.QueryTracer, o pgstore.Optio
 		tb.Fatal(err)
 	}
 	config.ConnConfig.Tracer = seen
-	p, err := pgxpool.NewWithConfig(tb.Context(), config)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.Close)
-	s, err := pgstore.Open(tb.Context(), p, o)
+	s, err := pgstore.Open(tb.Context(), poolOn(tb, config), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// openIn is a store with a pool, closed when tb ends.
+func openIn(tb testing.TB, p *pgxpool.Pool, o pgstore.Options) *pgstore.Store {
+	tb.Helper()
+	s, err := pgstore.Open(tb.Context(), p, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
 	return s
 }
 
@@ -106,6 +108,11 @@ func poolOver(tb testing.TB, url string, wrap func(net.Conn) net.Conn) *pgxpool.
 		}
 		return wrap(conn), nil
 	}
+	return poolOn(tb, config)
+}
+
+func poolOn(tb testing.TB, config *pgxpool.Config) *pgxpool.Pool {
+	tb.Helper()
 	p, err := pgxpool.NewWithConfig(tb.Context(), config)
 	if err != nil {
 		tb.Fatal(err)

@@ -38,12 +38,14 @@ func PekkoTables() Tables {
 
 func (t Tables) withDefaults() Tables {
 	akka := akkaTables()
-	t.Journal = cmp.Or(t.Journal, akka.Journal)
-	t.Snapshot = cmp.Or(t.Snapshot, akka.Snapshot)
-	t.State = cmp.Or(t.State, akka.State)
-	t.TimestampOffset = cmp.Or(t.TimestampOffset, akka.TimestampOffset)
-	t.Epoch = cmp.Or(t.Epoch, akka.Epoch)
+	for i, name := range t.all() {
+		*name = cmp.Or(*name, *akka.all()[i])
+	}
 	return t
+}
+
+func (t *Tables) all() []*string {
+	return []*string{&t.Journal, &t.Snapshot, &t.State, &t.TimestampOffset, &t.Epoch}
 }
 
 // validate says which names PostgreSQL would refuse or cut.
@@ -53,12 +55,12 @@ func (t Tables) validate() error {
 		faults = append(faults, validName("schema", t.Schema))
 	}
 	seen := map[string]bool{}
-	for _, name := range []string{t.Journal, t.Snapshot, t.State, t.TimestampOffset, t.Epoch} {
-		faults = append(faults, validName("table", name))
-		if seen[name] {
-			faults = append(faults, fmt.Errorf("table %q is named twice", name))
+	for _, name := range t.all() {
+		faults = append(faults, validName("table", *name))
+		if seen[*name] {
+			faults = append(faults, fmt.Errorf("table %q is named twice", *name))
 		}
-		seen[name] = true
+		seen[*name] = true
 	}
 	return errors.Join(faults...)
 }
@@ -75,10 +77,12 @@ func (t Tables) states(o Options) []string {
 }
 
 // names are Akka's names and those of t, as statements have them, in pairs for a strings.Replacer.
-func (t Tables) names() []string {
+func (t Tables) names() (pairs []string) {
 	akka := akkaTables()
-	return []string{quote(akka.Journal), t.quoted(t.Journal), quote(akka.Snapshot), t.quoted(t.Snapshot), quote(akka.State), t.quoted(t.State),
-		quote(akka.TimestampOffset), t.quoted(t.TimestampOffset), quote(akka.Epoch), t.quoted(t.Epoch)}
+	for i, name := range t.all() {
+		pairs = append(pairs, quote(*akka.all()[i]), t.quoted(*name))
+	}
+	return pairs
 }
 
 // quoted is name, with t's schema, as a statement has it.

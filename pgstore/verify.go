@@ -19,7 +19,7 @@ type table struct {
 	shape   shape
 	columns map[string]column
 	key     []string // of the primary key, in its order
-	emptied bool     // by the server when it recovers from a crash, because the table is unlogged
+	emptied bool     // by the server when it recovers from a crash, because the table or a partition is unlogged
 }
 
 type column struct {
@@ -90,7 +90,7 @@ func (t *table) faults() error {
 		faults = append(faults, &findings.Fault{Code: code, Schema: true, Found: "table " + t.name + fmt.Sprintf(found, args...), Do: do})
 	}
 	if t.emptied {
-		fault("unlogged", "SET LOGGED, or accept that with Options.NonDurable", " is unlogged, so a crash of the server empties it")
+		fault("unlogged", "SET LOGGED, or accept that with Options.NonDurable", " is unlogged, or a partition of it, so a crash of the server empties it")
 	}
 	for _, c := range t.shape.columns {
 		have, types := t.columns[c.Name].typ, typesOf[c.Type]
@@ -115,8 +115,10 @@ func (t *table) faults() error {
 func (s *backend) inspect(ctx context.Context, name string, shape shape) (*table, error) {
 	t := &table{name: s.tables.quoted(name), shape: shape}
 	rows, err := s.reads.Query(ctx, `
-		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, array_position(i.indkey::int2[], a.attnum) AS place, c.relpersistence <> 'p'
-		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+		WITH RECURSIVE parts AS (SELECT to_regclass($1)::oid AS oid UNION SELECT inhrelid FROM parts JOIN pg_inherits ON inhparent = oid)
+		SELECT a.attname, format_type(a.atttypid, NULL), a.atttypid, array_position(i.indkey::int2[], a.attnum) AS place,
+			(SELECT bool_or(relpersistence <> 'p') FROM parts JOIN pg_class USING (oid))
+		FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 		WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY place`, t.name)
 	if err != nil {
 		return t, err

@@ -23,6 +23,14 @@ const versionPrefix = "annals schema version "
 
 var versionComment = fmt.Sprint(versionPrefix, schemaVersion)
 
+// refuseTables refuses tables that the store can neither use nor upgrade.
+func (s *backend) refuseTables(ctx context.Context) error {
+	if err := s.refusePartitions(ctx); err != nil {
+		return err
+	}
+	return s.refuseNewer(ctx)
+}
+
 // refuseNewer refuses tables that a newer release made or upgraded.
 func (s *backend) refuseNewer(ctx context.Context) error {
 	var comment string

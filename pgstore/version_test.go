@@ -44,7 +44,7 @@ func TestOlderVersions(t *testing.T) {
 					return
 				}
 				if way == "Migrate" {
-					if _, err := pgstore.Migrate(t.Context(), pool(t, at), pgstore.Options{}); err != nil {
+					if _, err := newSetup(t, at, pgstore.Options{}).Migrate(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -52,7 +52,7 @@ func TestOlderVersions(t *testing.T) {
 				if way == "as it is" {
 					return
 				}
-				if pending, err := pgstore.Pending(t.Context(), pool(t, at), pgstore.Options{}); err != nil || way == "Migrate" && len(pending) > 0 {
+				if pending, err := newSetup(t, at, pgstore.Options{}).Pending(t.Context()); err != nil || way == "Migrate" && len(pending) > 0 {
 					t.Errorf("pending %q, %v", pending, err)
 				}
 				// Releases that do not read the version take INT and BIGINT only.
@@ -122,8 +122,8 @@ func TestNewerVersion(t *testing.T) {
 	o := pgstore.Options{CreateTables: true}
 	for name, call := range map[string]func() error{
 		"Open":        func() error { _, err := pgstore.Open(t.Context(), pool(t, at), o); return err },
-		"Migrate":     func() error { _, err := pgstore.Migrate(t.Context(), pool(t, at), o); return err },
-		"Pending":     func() error { _, err := pgstore.Pending(t.Context(), pool(t, at), o); return err },
+		"Migrate":     func() error { _, err := newSetup(t, at, o).Migrate(t.Context()); return err },
+		"Pending":     func() error { _, err := newSetup(t, at, o).Pending(t.Context()); return err },
 		"CheckHealth": func() error { return health(t.Context(), s) },
 	} {
 		err := call()

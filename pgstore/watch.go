@@ -108,13 +108,13 @@ func (n *notifier) heard(payload string) watchers.Signal {
 // notify sends one NOTIFY over a connection for groups, which are never busy for long; in a pool of one it waits for
 // a transaction of the program. It stores nothing, so it does not wait for a flush. Watchers also poll, so a lost notification delays them and loses nothing.
 func (s *backend) notify() {
-	ctx, cancel := s.writeContext()
+	ctx, cancel := context.WithTimeout(context.Background(), s.answerTime())
 	defer cancel()
 	_, _ = s.group.Exec(ctx, "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)", pgx.QueryExecModeSimpleProtocol, s.channel(), s.notifier.payload())
 }
 
 // Watch implements ability.Watcher.
-func (v *view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+func (v *view) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
 	return v.s.watchers.Watch(ctx, f.Slices), nil
 }
 
@@ -124,7 +124,7 @@ func (v *view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, err
 func (s *backend) listenForWrites(ctx context.Context) {
 	lost, refused, stopped := 0, 0, 0 // failures since it has listened, and how often it has stopped for want of connections
 	for ctx.Err() == nil {
-		if !s.pooled {
+		if !s.pooled && !s.options.ReadOnly {
 			if err := s.listen(ctx, func() { lost, refused = 0, 0 }); !errors.Is(err, errFull) && code(err) != tooManyConnections {
 				_ = backoff.Wait(ctx, lost+3)
 				lost++
@@ -189,7 +189,9 @@ func (s *backend) listen(ctx context.Context, begun func()) (err error) {
 	if !s.enoughLeft(ctx, conn) {
 		return errFull
 	}
-	if _, err := conn.Exec(ctx, "LISTEN "+quote(s.channel())); err != nil {
+	limited, cancel := context.WithTimeout(ctx, s.answerTime())
+	_, err = conn.Exec(limited, "LISTEN "+quote(s.channel()))
+	if cancel(); err != nil {
 		return err
 	}
 	begun()

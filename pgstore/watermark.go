@@ -61,7 +61,7 @@ func (q query) Watermark(ctx context.Context) (at time.Time, err error) {
 // watermark is the statement of Watermark. It has no parameters: with some, the server would plan it anew each time, which takes several times as
 // long as to execute it.
 func (s *backend) watermark() string {
-	before := func(d time.Duration) string { return fmt.Sprintf("- interval '%d microseconds'", d.Microseconds()) }
+	before := func(d time.Duration) string { return fmt.Sprintf("- %d * interval '1 microsecond'", d.Microseconds()) }
 	lateness := before(s.options.Lateness)
 	earliest := "clock_timestamp() " + lateness
 	if s.yugabyte {

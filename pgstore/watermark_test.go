@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -118,6 +119,19 @@ func TestWatermarkWaitsForWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.wantAge(time.Second, "after the writer has committed")
+}
+
+// Each Lateness that Open accepts is one with which the servers of all versions can count.
+func TestWatermarkWithALongLateness(t *testing.T) {
+	t.Parallel()
+	url := postgres.Database(t)
+	for _, lateness := range []time.Duration{time.Hour, 70 * 365 * 24 * time.Hour, math.MaxInt64} {
+		h := watermarks{t, openAt(t, url, pgstore.Options{CreateTables: true, Lateness: lateness}), url}
+		h.wantAge(time.Second, "without transactions")
+		if got := h.s.Capabilities().Lateness; got != lateness {
+			t.Errorf("the claim is %v, want %v", got, lateness)
+		}
+	}
 }
 
 func TestWatermarkWaitsOnlyForWritersOfItsTables(t *testing.T) {

@@ -298,7 +298,7 @@ type Instance[S any] struct {
 	SeqNr   annals.SeqNr // of its newest event; 0: it has not begun
 	Timers  []Timer      // that are set, by name
 	Awaits  int          // how many commands have no answer yet that was asked for
-	Waits   bool         // an input waits that React could not handle
+	Waits   bool         // an input waits that React could not handle, or was left out by Discard and is the newest one that has waited
 	Ended   bool
 }
 

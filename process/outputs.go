@@ -221,7 +221,8 @@ func (x *results) put(e annals.Event, err error) {
 	}
 }
 
-// take returns those of es of which nothing is known, or the error with which one of them has failed. It forgets what is not needed any more.
+// take returns those of es of which nothing is known, or the error with which one of them has failed. It forgets what is not needed any more. What is
+// known of steps that Control.Reset has taken back may be from before, and does not count.
 func (x *results) take(es []projection.Envelope[*step]) (left []projection.Envelope[*step], err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -229,7 +230,7 @@ func (x *results) take(es []projection.Envelope[*step]) (left []projection.Envel
 		return es, nil
 	}
 	for _, e := range es {
-		if err := x.of[offsetOf(e.Event)]; err != nil {
+		if err := x.of[offsetOf(e.Event)]; err != nil && !e.Rebuilding {
 			if len(es) == 1 { // it is parked, and what comes later for its instance is handed over again
 				maps.DeleteFunc(x.of, func(o annals.Offset, _ error) bool { return o.ID == e.ID })
 			}
@@ -238,7 +239,7 @@ func (x *results) take(es []projection.Envelope[*step]) (left []projection.Envel
 	}
 	for _, e := range es {
 		o := offsetOf(e.Event)
-		if _, done := x.of[o]; !done {
+		if _, done := x.of[o]; !done || e.Rebuilding {
 			left = append(left, e)
 		}
 		delete(x.of, o)

@@ -3,6 +3,8 @@ package process_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -110,31 +112,39 @@ func TestSettleFiresTimers(t *testing.T) {
 	})
 }
 
+// stopped returns two Runners of the instances a and b, which send a command each. The first Runner has carried out the step of a, and
+// was stopped when that of b had failed. sent counts the commands by recipient.
+func stopped(t *testing.T) (w *world, first, second *runner, sent map[string]int) {
+	t.Helper()
+	w, err := newWorld(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sent = map[string]int{}
+	send := func(_ context.Context, _, recipient, _ string) (int, error) {
+		if recipient == "y" && ctx.Err() == nil {
+			time.AfterFunc(time.Nanosecond, cancel) // when a and b have been carried out, and b will be carried out alone
+			return 0, &annals.Error{Op: "ask", Kind: annals.ErrUnavailable}
+		}
+		sent[recipient]++
+		return 0, nil
+	}
+	first, second = w.sending(t, codec.JSON[string]("text"), send), w.sending(t, codec.JSON[string]("text"), send)
+	w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+	w.do(t, "Here|h", wish{For: "b", Do: "ask", Name: "y"})
+	if err := first.Settle(ctx); err == nil {
+		t.Fatal("it was not ended")
+	}
+	return w, first, second, sent
+}
+
 // What a Runner remembers of an instance is not taken for that of one that was forgotten and begins again.
 func TestForgottenInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		sent := map[string]int{}
-		send := func(_ context.Context, _, recipient, _ string) (int, error) {
-			if recipient == "y" && ctx.Err() == nil {
-				time.AfterFunc(time.Nanosecond, cancel) // when a and b have been carried out, and b will be carried out alone
-				return 0, &annals.Error{Op: "ask", Kind: annals.ErrUnavailable}
-			}
-			sent[recipient]++
-			return 0, nil
-		}
-		first, second := w.sending(t, codec.JSON[string]("text"), send), w.sending(t, codec.JSON[string]("text"), send)
-		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
-		w.do(t, "Here|h", wish{For: "b", Do: "ask", Name: "y"})
-		if err := first.Settle(ctx); err == nil {
-			t.Fatal("it was not ended")
-		}
+		w, first, second, sent := stopped(t)
 		settle(t, second)
 		before := sent["x"]
 		if err := w.store.Journal().DeleteTo(t.Context(), "Listing|a", annals.MaxSeqNr); err != nil {
@@ -152,11 +162,37 @@ func TestForgottenInstance(t *testing.T) {
 	})
 }
 
-// The time of a timer is refused when React returns it, and not when its step is carried out.
-func TestTimesOfTimers(t *testing.T) {
+// What a Runner remembers of a step is not taken for what has become of it after a Reset.
+func TestResetAfterFailure(t *testing.T) {
 	t.Parallel()
-	for _, due := range []time.Time{
-		{}, time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC), time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -5*3600)),
+	synctest.Test(t, func(t *testing.T) {
+		_, first, second, sent := stopped(t)
+		settle(t, second)
+		if err := second.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+		clear(sent)
+		settle(t, first)
+		wantParked(t, first)
+		if want := map[string]int{"x": 1, "x'": 1, "y": 1, "y'": 1}; !maps.Equal(sent, want) {
+			t.Errorf("after the Reset the recipients have got %v", sent)
+		}
+	})
+}
+
+// What cannot be stored of a timer or a command as it is, is refused when React returns it, and not when its step is carried out.
+func TestStepsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, step := range []process.Step[note]{
+		{Timers: []process.Timer{{Name: "t"}}},
+		{Timers: []process.Timer{{Name: "t", Due: time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)}}},
+		{Timers: []process.Timer{{Name: "t", Due: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -5*3600))}}},
+		{Timers: []process.Timer{{Due: now}}},
+		{Timers: []process.Timer{{Name: strings.Repeat("x", 1025), Due: now}}},
+		{Timers: []process.Timer{{Name: strings.Repeat("\xff", 1024), Due: now}}},
+		{Commands: []process.Command{toBoxes.Tell("\xff", "text")}},
+		{Commands: []process.Command{process.NewTarget("\xff", codec.JSON[string]("text")).Tell("x", "text")}},
 	} {
 		w, err := newWorld(memstore.New())
 		if err != nil {
@@ -164,7 +200,7 @@ func TestTimesOfTimers(t *testing.T) {
 		}
 		p := listing
 		p.React = func(map[string]int, process.Input) (process.Step[note], error) {
-			return process.Step[note]{Timers: []process.Timer{{Name: "t", Due: due}}}, nil
+			return step, nil
 		}
 		r, err := w.runner(w.store, p, process.Options{})
 		if err != nil {
@@ -173,7 +209,7 @@ func TestTimesOfTimers(t *testing.T) {
 		w.do(t, "Here|h", wish{For: "a"})
 		settle(t, r)
 		if n, err := r.Load(t.Context(), "a"); err != nil || !n.Waits || len(n.Timers) > 0 {
-			t.Errorf("due at %v: loaded %+v, %v", due, n, err)
+			t.Errorf("%+v: loaded %+v, %v", step, n, err)
 		}
 	}
 }
@@ -210,5 +246,57 @@ func TestTimersOfFailingStep(t *testing.T) {
 		if w.sent["x"] < 5 || added.Load() != 1 {
 			t.Errorf("%d tries have written timers %d times", w.sent["x"], added.Load())
 		}
+	})
+}
+
+// What waits can be left out, and the instance goes on.
+func TestDiscard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := begin(t)
+		w.do(t, "Here|h", wish{For: "a", Do: "fail"})
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		settle(t, r)
+		if err := r.Control().Discard(t.Context(), "Listing|a", 1); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		w.do(t, "There|t", wish{For: "a", Do: "cancel", Name: "z"})
+		settle(t, r)
+		w.wantDone(t, "a", "ask x", "answered ask <nil> x", "cancel z")
+		if n, err := r.Load(t.Context(), "a"); err != nil || n.Waits {
+			t.Errorf("loaded %+v, %v", n, err)
+		}
+
+		w.do(t, "Here|h", wish{For: "b", Do: "fail"})
+		settle(t, r)
+		if err := r.Control().Discard(t.Context(), "Listing|b", annals.MaxSeqNr); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		wantParked(t, r)
+		if n, err := r.Load(t.Context(), "b"); err != nil || !n.Waits {
+			t.Errorf("after Discard %+v, %v", n, err)
+		}
+		if err := r.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		wantParked(t, r, "Listing|b")
+
+		w.fail("y", &annals.Error{Op: "ask", Kind: annals.ErrUnavailable})
+		w.do(t, "Here|h", wish{For: "c", Do: "ask", Name: "y"})
+		settle(t, r)
+		if err := r.Control().Discard(t.Context(), "Listing|c", annals.MaxSeqNr); err != nil {
+			t.Fatal(err)
+		}
+		w.fail("y", nil)
+		settle(t, r)
+		w.wantGot(t, "y")
+		if err := r.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		w.wantGot(t, "y", "Listing|c/1/1")
 	})
 }

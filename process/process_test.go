@@ -423,27 +423,6 @@ func TestAskOnce(t *testing.T) {
 	})
 }
 
-// What waits can be left out, and the instance goes on.
-func TestDiscard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, r := begin(t)
-		w.do(t, "Here|h", wish{For: "a", Do: "fail"})
-		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
-		settle(t, r)
-		if err := r.Control().Discard(t.Context(), "Listing|a", 1); err != nil {
-			t.Fatal(err)
-		}
-		settle(t, r)
-		w.do(t, "There|t", wish{For: "a", Do: "cancel", Name: "z"})
-		settle(t, r)
-		w.wantDone(t, "a", "ask x", "answered ask <nil> x", "cancel z")
-		if n, err := r.Load(t.Context(), "a"); err != nil || n.Waits {
-			t.Errorf("loaded %+v, %v", n, err)
-		}
-	})
-}
-
 // A React that ends its goroutine loses no input, as one that panics does not.
 func TestReactEndsItsGoroutine(t *testing.T) {
 	t.Parallel()

@@ -181,6 +181,44 @@ func TestCommandsBesideOneThatFails(t *testing.T) {
 	})
 }
 
+// What is noted of steps that wait counts after a Reset, because they were not carried out before it. A Reset when they have been carried out sends all again.
+func TestResetOfParkedInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(memstore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fails, sent := true, map[string]int{}
+		r := w.sending(t, codec.JSON[string]("text"), func(_ context.Context, key, recipient, _ string) (int, error) {
+			if recipient == "y'" && fails {
+				return 0, &annals.Error{Op: "ask", Kind: annals.ErrUnavailable, Err: errors.New("on purpose")}
+			}
+			sent[key]++
+			return 0, nil
+		})
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "y"})
+		runFor(t, r, time.Hour)
+		wantParked(t, r, "Listing|a")
+		clear(sent)
+		fails = false
+		if err := r.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		if want := map[string]int{"Listing|a/1/2": 1}; !maps.Equal(sent, want) {
+			t.Errorf("the Reset has sent %v, want %v", sent, want)
+		}
+		if err := r.Control().Reset(t.Context(), annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, r)
+		if want := map[string]int{"Listing|a/1/1": 1, "Listing|a/1/2": 2}; !maps.Equal(sent, want) {
+			t.Errorf("both have sent %v, want %v", sent, want)
+		}
+	})
+}
+
 // Steps as they were stored before answers could wait are read, and carried out.
 func TestStoredSteps(t *testing.T) {
 	t.Parallel()

@@ -133,6 +133,8 @@ func (r *Runner[E, S]) Load(ctx context.Context, id string) (Instance[S], error)
 // retries them. Its entities are the instances. Discard leaves out commands and timers of steps. Reset sends all commands after the offset again, with
 // the same ids: use it only while the recipients recognise them. What is noted as executed does not count then, so while a command of an instance fails, those beside
 // it are sent again with each retry, also when the recipients do not recognise them any more: they execute them again. Discard in time what goes on to fail.
+// Of an instance that is parked when Reset is called, it counts for the steps that wait: what is noted of them is not sent again. Reset again when they have been
+// carried out.
 func (r *Runner[E, S]) Control() *projection.Control { return r.outputs.Control() }
 
 // Inputs returns the Controls of what reads the sources, in their order. Their entities are those of the sources. One is parked only when an

@@ -137,26 +137,21 @@ func (w *awaited) find(ctx context.Context) error {
 	if from.Type != "" && from.Type != w.id.Type() {
 		return w.fault(annals.ErrInvalid, fmt.Errorf("the projection follows %v", from.source))
 	}
-	if from.States {
-		for e, err := range from.entity(ctx, w.id, w.n) {
+	if !from.States {
+		for e, err := range w.source.Journal().Replay(ctx, w.id, w.n, w.n) {
 			w.found, w.at = err == nil, e.Offset()
 			return err
 		}
-		return nil
-	}
-	for e, err := range w.source.Journal().Replay(ctx, w.id, w.n, w.n) {
-		w.found, w.at = err == nil, e.Offset()
-		return err
-	}
-	last, err := w.source.Journal().LastSeqNr(ctx, w.id) // before the events, so that none below it is missed
-	if err != nil || last < w.n {
-		return err
+		last, err := w.source.Journal().LastSeqNr(ctx, w.id) // before the events, so that none below it is missed
+		if err != nil || last < w.n {
+			return err
+		}
 	}
 	for e, err := range from.entity(ctx, w.id, w.n) {
 		w.found, w.at = err == nil, e.Offset()
 		return err
 	}
-	w.found = true
+	w.found = !from.States
 	return nil
 }
 
@@ -221,20 +216,16 @@ func (w *waits) begins(r annals.SliceRange) {
 	}
 }
 
-// hold notes that the Runner has r, until end.
-func (w *waits) hold(r annals.SliceRange) (end func()) {
-	add := func(n int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.held == nil {
-			w.held = map[annals.SliceRange]int{}
-		}
-		if w.held[r] += n; w.held[r] == 0 {
-			delete(w.held, r)
-		}
+// hold notes that the Runner has r once more, for 1, or once less, for -1.
+func (w *waits) hold(r annals.SliceRange, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held == nil {
+		w.held = map[annals.SliceRange]int{}
 	}
-	add(1)
-	return func() { add(-1) }
+	if w.held[r] += n; w.held[r] == 0 {
+		delete(w.held, r)
+	}
 }
 
 // holds reports whether the Runner has the slice of id.

@@ -22,7 +22,7 @@ func (r *Runner) CatchUp(ctx context.Context) error {
 	err := r.run(working, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
 		c.set(&c.held, slices, true)
 		defer c.set(&c.held, slices, false)
-		return newWorker(r, slices, epoch, func() { c.set(&c.reached, slices, true) }).run(ctx)
+		return newWorker(r, slices, epoch, c).run(ctx)
 	})
 	done()
 	c.others.Wait()
@@ -48,6 +48,23 @@ type catchUp struct {
 	held    [annals.SliceCount]bool // the slices of the workers of this Runner: their slices are reached after their last write
 
 	paused bool // whether watchOthers found the projection paused
+
+	asking sync.Mutex
+	newest *annals.Offset // see end; nil before it is known
+}
+
+// end returns an offset that is not before any of what was visible at the beginning. The store is asked once for all slices.
+func (c *catchUp) end(ctx context.Context) (annals.Offset, error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if c.newest == nil {
+		newest, err := c.r.stream.end(ctx)
+		if err != nil {
+			return annals.Offset{}, err
+		}
+		c.newest = &newest
+	}
+	return *c.newest, nil
 }
 
 // set sets the slices of r in of, which is c.reached or c.held. When all slices are reached it ends the call.
@@ -81,18 +98,18 @@ const othersEvery = time.Second
 
 // watchOthers reads how far other runners have come in their slices, until ctx ends. What fails is tried again, as the workers do.
 func (c *catchUp) watchOthers(ctx context.Context) {
-	newest, unknown := c.r.stream.end(ctx)
 	for backoff.Sleep(ctx, othersEvery) == nil {
 		if record, err := c.r.Control().read(ctx, "catch up"); err == nil && record.Paused {
 			c.paused = true
 			c.done()
 			return
 		}
-		if unknown != nil {
-			newest, unknown = c.r.stream.end(ctx)
+		newest, err := c.end(ctx)
+		if err != nil {
+			continue
 		}
 		positions, err := c.r.offsets.Offsets().Load(ctx, c.r.name, annals.SliceRange{})
-		if err != nil || unknown != nil {
+		if err != nil {
 			continue
 		}
 		for _, p := range newStart(positions, c.r.o.From).positions {

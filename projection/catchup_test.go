@@ -20,9 +20,7 @@ func TestCatchUpWhileAnotherRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in := inMemory(memstore.New())
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- must(t)(in.least("p", in.store, nil, Options{Ranges: 1})).Run(ctx) }()
+		running(t, must(t)(in.least("p", in.store, nil, Options{Ranges: 1})))
 		time.Sleep(time.Second)
 		for range 3 {
 			add(t, in.store, 1, 20, 5)
@@ -31,10 +29,6 @@ func TestCatchUpWhileAnotherRuns(t *testing.T) {
 				return nil
 			}, Options{Ranges: 1})))
 			in.check(t, in.store)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -138,16 +132,12 @@ func TestRunnersShareAProjection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := inMemory(memstore.New())
 		handled := make([]int, 2)
-		var stops [2]context.CancelFunc
-		ended := make(chan error, 2)
+		var ends [2]func()
 		for i := range handled {
-			var ctx context.Context
-			ctx, stops[i] = context.WithCancel(t.Context())
-			r := must(t)(in.once("p", in.store, func(envelope) error {
+			ends[i] = running(t, must(t)(in.once("p", in.store, func(envelope) error {
 				handled[i]++ // in a transaction, and the store runs one at a time
 				return nil
-			}, Options{Ranges: 64}))
-			go func() { ended <- r.Run(ctx) }()
+			}, Options{Ranges: 64})))
 		}
 		time.Sleep(time.Minute)
 		add(t, in.store, 1, 50, 2)      // in the upper slices
@@ -157,17 +147,11 @@ func TestRunnersShareAProjection(t *testing.T) {
 		if handled[0] == 0 || handled[1] == 0 {
 			t.Errorf("the runners handled %v events", handled)
 		}
-		stops[0]()
+		ends[0]()
 		add(t, in.store, 1, 50, 2)
 		add(t, in.store, 1000, 1050, 2)
 		time.Sleep(time.Minute)
 		in.check(t, in.store)
-		stops[1]()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
 	})
 }
 
@@ -178,10 +162,8 @@ func TestHandOverAfterTheBatch(t *testing.T) {
 		store := memstore.New()
 		var mu sync.Mutex
 		handled := map[string]int{}
-		run := func() (stop func()) {
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			r := must(t)(AtLeastOnce("p", Source[int]{Store: store, Type: "T", Codec: numbers}, store, func(ctx context.Context, e envelope) error {
+		run := func() (end func()) {
+			return running(t, must(t)(AtLeastOnce("p", Source[int]{Store: store, Type: "T", Codec: numbers}, store, func(ctx context.Context, e envelope) error {
 				select {
 				case <-time.After(20 * time.Second):
 				case <-ctx.Done():
@@ -191,20 +173,13 @@ func TestHandOverAfterTheBatch(t *testing.T) {
 				defer mu.Unlock()
 				handled[key(e)]++
 				return nil
-			}, Options{Ranges: 2}))
-			go func() { ended <- r.Run(ctx) }()
-			return func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			}
+			}, Options{Ranges: 2})))
 		}
-		stopOne := run()
+		endOne := run()
 		add(t, store, 1, 2, 1)       // in the upper slices
 		add(t, store, 1000, 1001, 1) // in the lower ones
 		time.Sleep(10 * time.Second)
-		stopTwo := run()
+		endTwo := run()
 		time.Sleep(25 * time.Second)
 		if err := NewControl(store, "p").Pause(t.Context()); err != nil {
 			t.Fatal(err)
@@ -216,7 +191,7 @@ func TestHandOverAfterTheBatch(t *testing.T) {
 		if want := map[string]int{"T|1/1": 1, "T|2/1": 1, "T|1000/1": 1, "T|1001/1": 1}; !maps.Equal(handled, want) {
 			t.Errorf("handled %v, want %v", handled, want)
 		}
-		stopOne()
-		stopTwo()
+		endOne()
+		endTwo()
 	})
 }

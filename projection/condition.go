@@ -87,6 +87,13 @@ func (h *condition) set(field *time.Time, to time.Time) {
 	*field = to
 }
 
+// begins notes that the range has been taken, and that its worker has tried nothing yet. What a former worker has left is not of this one.
+func (h *condition) begins() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since, h.said = time.Time{}, 0
+}
+
 // tries notes that something is tried that has to succeed before the range goes on.
 func (h *condition) tries() {
 	h.mu.Lock()
@@ -113,12 +120,14 @@ func (h *condition) succeeded() int64 {
 
 // repeat notes that a step is done again because of err. It returns how many were.
 func (h *condition) repeat(err error) int64 {
+	cause := "SQLSTATE " + sqlState(err)
+	if sqlState(err) == "" {
+		cause = textOf(err, h.text) // without the lock: it is the user's
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.repeats++
-	if h.cause = "SQLSTATE " + sqlState(err); sqlState(err) == "" {
-		h.cause = textOf(err, h.text)
-	}
+	h.cause = cause
 	return h.repeats
 }
 

@@ -289,3 +289,31 @@ func TestBatchesGrow(t *testing.T) {
 		})
 	}
 }
+
+// A database that undoes the transaction of a retry because of another one says nothing of the event.
+func TestDeadlockOfARetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, fails := inMemory(memstore.New()), 0
+		worst := errBroken
+		add(t, in.store, 1, 1, 3)
+		r := must(t)(in.once("p", in.store, func(e envelope) error {
+			if e.SeqNr == 2 && fails > 0 {
+				fails--
+				return worst
+			}
+			return nil
+		}, Options{Logger: silent, OnError: park}))
+		fails = 100
+		catchUp(t, r)
+		fails, worst = 3, deadlock{}
+		if err := r.Control().Retry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		catchUp(t, r)
+		in.check(t, in.store)
+		if all := list(t, r.Control()); len(all) > 0 {
+			t.Errorf("%+v are parked", all)
+		}
+	})
+}

@@ -112,7 +112,8 @@ func (c *Control) Reset(ctx context.Context, to annals.Offset) error {
 // Forget removes what the store keeps of the given entities for the projection, so that no trace of their ids is left: their offsets, and their
 // entries among the parked entities. Their events must be deleted, as by cleanup.Cleaner.ForgetEntities, which does the same for the projections
 // in the store that it cleans: Forget is for a projection whose position is in another store. A runner that has read events of such an entity before
-// they were deleted may write an offset again: call Forget again later. It can be repeated after an error.
+// they were deleted may write an offset again: call Forget again later. It can be repeated after an error. Call Forget before a parked entity begins
+// again under its id: the new events wait behind the entry of the former ones, and Forget discards them with it.
 func (c *Control) Forget(ctx context.Context, ids ...annals.PersistenceID) error {
 	if err := c.complete("forget entities in"); err != nil {
 		return err

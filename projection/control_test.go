@@ -15,17 +15,19 @@ import (
 	. "github.com/annals-go/annals/projection"
 )
 
-// running runs a Runner until the test ends.
-func running(t *testing.T, r *Runner) {
+// running runs a Runner until end is called, or the test ends.
+func running(t *testing.T, r *Runner) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := async(func() error { return r.Run(ctx) })
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(end)
+	return end
 }
 
 // counter is a read model in memory.

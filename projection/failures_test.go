@@ -337,3 +337,32 @@ func TestRepeatsOfGroupsThatFail(t *testing.T) {
 		})
 	}
 }
+
+// broken is an error whose methods panic for nil.
+type broken struct{ err error }
+
+func (b *broken) Error() string { return b.err.Error() }
+func (b *broken) Unwrap() error { return b.err }
+
+// An error whose methods cannot be called, such as a nil pointer, is a failure like a panic.
+func TestErrorsThatAreNilPointers(t *testing.T) {
+	t.Parallel()
+	for _, worst := range []error{(*annals.Error)(nil), (*broken)(nil), &broken{(*annals.Error)(nil)}} {
+		synctest.Test(t, func(t *testing.T) {
+			in, asked := inMemory(memstore.New()), 0
+			add(t, in.store, 1, 3, 3)
+			catchUp(t, must(t)(in.once("p", in.store, func(e envelope) error {
+				if e.ID == "T|2" && e.SeqNr == 2 {
+					return worst
+				}
+				return nil
+			}, Options{Logger: silent, OnError: func(_ context.Context, f Failure) Verdict {
+				if asked++; !errors.Is(f.Err, annals.ErrPanic) {
+					t.Errorf("asked about %v", f.Err)
+				}
+				return Skip
+			}})))
+			in.check(t, in.store, "T|2/2")
+		})
+	}
+}

@@ -41,19 +41,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 							return h.handle(e)
 						}, Options{Ranges: 1, Poll: time.Minute, Lease: 5 * time.Minute, Logger: silent, OnError: park}))
 					}
-					var stop context.CancelFunc
-					var ended <-chan error
-					begin := func() {
-						ctx, cancel := context.WithCancel(t.Context())
-						stop, ended = cancel, async(func() error { return follow().Run(ctx) })
-					}
-					begin()
-					end := func() {
-						stop()
-						if err := <-ended; err != nil {
-							t.Error(err)
-						}
-					}
+					end := running(t, follow())
 					add(t, events, 1, 2, 3)
 					time.Sleep(36 * time.Hour) // all are visible
 					if stopped {
@@ -86,7 +74,7 @@ func TestForgottenEntityLeavesNoTrace(t *testing.T) {
 					fails.Store(false)
 					add(t, events, 1, 1, 4)
 					if stopped {
-						begin()
+						end = running(t, follow())
 					}
 					time.Sleep(36 * time.Hour)
 					end()
@@ -119,8 +107,7 @@ func TestForgetAgainAfterAnError(t *testing.T) {
 					}
 					return h.handle(e)
 				}, Options{Ranges: 1, Poll: time.Hour, Lease: 12 * time.Hour, Logger: silent, OnError: park}))
-				ctx, stop := context.WithCancel(t.Context())
-				ended := async(func() error { return r.Run(ctx) })
+				end := running(t, r)
 				add(t, store, 1, 1, 3)
 				time.Sleep(time.Minute)
 				if err := store.Journal().DeleteTo(t.Context(), "T|1", 3); err != nil {
@@ -143,10 +130,7 @@ func TestForgetAgainAfterAnError(t *testing.T) {
 				fails.Store(false)
 				add(t, store, 1, 1, 4)
 				time.Sleep(time.Minute)
-				stop()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				end()
 				equal(t, "handled", h.of("T|1"), []string{"T|1/1", "T|1/2", "T|1/3", "T|1/4"})
 			})
 		})

@@ -311,6 +311,7 @@ func (m *member) start(ctx context.Context, r annals.SliceRange, epoch int64) {
 	working, stop := context.WithCancel(context.WithValue(ctx, runKey{}, ctx))
 	watching, end := context.WithCancel(ctx)
 	if m.health != nil {
+		m.health(r).begins()
 		m.wait.Go(func() { m.report(watching, r) })
 	}
 	m.running[r] = task{epoch, stop, m.now(), m.steps(r)}

@@ -57,15 +57,6 @@ func (c checked) after(d time.Duration, want ...string) (healthy time.Duration) 
 	return healthy
 }
 
-// begin runs a runner until end is called.
-func begin(t *testing.T, r *Runner) (end func() error) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := async(func() error { return r.Run(ctx) })
-	end = func() error { cancel(); return <-ended }
-	t.Cleanup(func() { cancel() })
-	return end
-}
-
 // A projection that works is healthy, also while runners are replaced and while it catches up. One that nobody runs is not, whether its runner ended, was stopped by an
 // event, or was killed.
 func TestHealthOfRunners(t *testing.T) {
@@ -85,34 +76,30 @@ func TestHealthOfRunners(t *testing.T) {
 		health := checked{t, NewHealth(NewControl(s, "p"), s, HealthOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})}
 		health.after(20 * time.Second)
 		health.after(20*time.Second, "never-run")
-		end := begin(t, make(s))
+		end := running(t, make(s))
 		health.after(time.Minute)
-		next := begin(t, make(s)) // a rollout
+		next := running(t, make(s)) // a rollout
 		health.after(time.Minute)
-		if err := end(); err != nil {
-			t.Error(err)
-		}
+		end()
 		if healthy := health.after(2 * time.Minute); healthy < 2*time.Minute {
 			t.Errorf("healthy for %v of a rollout", healthy)
 		}
-		if err := next(); err != nil {
-			t.Error(err)
-		}
+		next()
 		if healthy := health.after(time.Minute, "nobody"); healthy < 20*time.Second || healthy > 40*time.Second {
 			t.Errorf("a runner that ended is noticed after %v", healthy)
 		}
 
-		end = begin(t, make(s))
+		stopped := async(func() error { return make(s).Run(t.Context()) })
 		health.after(time.Minute)
 		stops.Store(true)
 		add(t, s, 1, 20, 1)
 		health.after(time.Minute, "nobody")
-		if err := end(); !errors.Is(err, errBroken) {
+		if err := <-stopped; !errors.Is(err, errBroken) {
 			t.Error(err)
 		}
 
 		stops.Store(false)
-		end = begin(t, make(&faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+		end = running(t, make(&faulty.Store{Store: s, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
 			if killed.Load() {
 				return faulty.Failed(c)
 			}
@@ -131,7 +118,7 @@ func TestHealthOfRunners(t *testing.T) {
 		if problems := status.Problems(); err != nil || status.Ranges[0].Runner != "" || len(problems) != 2 || problems[1].Code != "nobody" || problems[1].Slices != status.Ranges[1].Slices {
 			t.Errorf("long after the kill: %+v, %+v, %v", status, problems, err)
 		}
-		_ = end()
+		end()
 		if failures, mended := strings.Count(log.String(), "is not healthy"), strings.Count(log.String(), "healthy again"); failures != 4 || mended != 3 {
 			t.Errorf("logged %d failures and %d times that they are mended:\n%s", failures, mended, log.String())
 		}
@@ -250,13 +237,12 @@ func TestHealthForgetsRanges(t *testing.T) {
 		add(t, s, 1, 8, 1)
 		time.Sleep(2 * time.Minute)
 		run := func(ranges int) (end func()) {
-			r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(ctx context.Context, _ envelope) error {
+			end = running(t, must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(ctx context.Context, _ envelope) error {
 				<-ctx.Done()
 				return ctx.Err()
-			}, Options{Logger: silent, Ranges: ranges}))
-			stop := begin(t, r)
+			}, Options{Logger: silent, Ranges: ranges})))
 			time.Sleep(5 * time.Second)
-			return func() { _ = stop() }
+			return end
 		}
 		health := checked{t, NewHealth(NewControl(s, "p"), s, HealthOptions{Logger: silent})}
 		run(4)()
@@ -264,8 +250,7 @@ func TestHealthForgetsRanges(t *testing.T) {
 		run(2)()
 		health.after(0)
 		time.Sleep(time.Minute)
-		end := run(4)
-		defer end()
+		run(4)
 		health.after(0)
 	})
 }
@@ -315,4 +300,56 @@ func TestChecksAreIndependent(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Error(err)
 	}
+}
+
+// A range whose first look takes long, as in a journal with few events of the projection, is not stuck.
+func TestLongFirstLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 1, 1)
+		slow := &faulty.Store{Store: in.store, Around: func(_ context.Context, _ *faulty.Call, run func() error) error {
+			time.Sleep(2 * time.Minute)
+			return run()
+		}}
+		r := must(t)(in.once("p", slow, nil, Options{Logger: silent, Ranges: 1}))
+		running(t, r)
+		time.Sleep(time.Minute)
+		if s := status(t, r.Control(), in.store); !s.Ranges[0].StuckSince.IsZero() {
+			t.Errorf("stuck since %v", s.Ranges[0].StuckSince)
+		}
+	})
+}
+
+// A range that has parked an entity, or that another runner has had meanwhile, is not stuck.
+func TestRangesThatAreNotStuck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, verdict := inMemory(memstore.New()), Park
+		r := must(t)(in.once("p", in.store, func(envelope) error { return errBroken }, Options{Logger: silent, Ranges: 1, OnError: func(context.Context, Failure) Verdict { return verdict }}))
+		end := running(t, r)
+		stuck := func() time.Duration {
+			time.Sleep(time.Minute)
+			since := status(t, r.Control(), in.store).Ranges[0].StuckSince
+			if since.IsZero() {
+				return 0
+			}
+			return time.Since(since)
+		}
+		add(t, in.store, 1, 1, 1)
+		if d := stuck(); d > 0 {
+			t.Errorf("stuck for %v after an entity was parked", d)
+		}
+		verdict = Retry
+		add(t, in.store, 2, 2, 1)
+		if d := stuck(); d == 0 {
+			t.Error("not stuck behind an event that fails")
+		}
+		end()
+		time.Sleep(time.Hour)
+		running(t, r)
+		if d := stuck(); d == 0 || d > 2*time.Minute {
+			t.Errorf("stuck for %v a minute after the range was taken again", d)
+		}
+	})
 }

@@ -82,8 +82,7 @@ func TestEventsBelowThePosition(t *testing.T) {
 							var log bytes.Buffer
 							var mu sync.Mutex
 							o := Options{Logger: slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return log.Write(b) }), nil)), Observer: &told{}}
-							ctx, stop := context.WithCancel(t.Context())
-							ended := async(func() error { return lateRunner(t, kind, s, model, h, o).Run(ctx) })
+							end := running(t, lateRunner(t, kind, s, model, h, o))
 							add(t, s, 1, 2, 1)
 							add(t, s, 1, 1, 1)
 							time.Sleep(20 * time.Second)
@@ -98,12 +97,8 @@ func TestEventsBelowThePosition(t *testing.T) {
 							}
 							if restart > 0 {
 								time.Sleep(restart - time.Since(began))
-								stop()
-								if err := <-ended; err != nil {
-									t.Error(err)
-								}
-								ctx, stop = context.WithCancel(t.Context())
-								ended = async(func() error { return lateRunner(t, kind, s, model, h, o).Run(ctx) })
+								end()
+								end = running(t, lateRunner(t, kind, s, model, h, o))
 							}
 							time.Sleep(5 * time.Minute)
 							var want []string
@@ -132,10 +127,7 @@ func TestEventsBelowThePosition(t *testing.T) {
 							if len(tells) != int(status.Late) {
 								t.Errorf("the Observer was told %q", tells)
 							}
-							stop()
-							if err := <-ended; err != nil {
-								t.Error(err)
-							}
+							end()
 						})
 					})
 				}

@@ -3,10 +3,13 @@ package projection_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
@@ -156,5 +159,48 @@ func TestCallsOfParking(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An order that is given while another one is carried out is carried out, too: during a step of several events, and of the one that fails.
+func TestOrderWhileARetryFails(t *testing.T) {
+	t.Parallel()
+	for name, handles := range map[string][]annals.SeqNr{"discard": {1, 3}, "retry": {1, 2, 3}} {
+		for during := 1; during <= 2; during++ {
+			synctest.Test(t, func(t *testing.T) {
+				s, calls, works := memstore.New(), -100, false
+				var handled []annals.SeqNr
+				c := NewControl(s, "p")
+				r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Type: "T", Codec: numbers}, s, func(ctx context.Context, e envelope) (err error) {
+					if e.SeqNr != 2 || works {
+						handled = append(handled, e.SeqNr)
+						return nil
+					}
+					if calls++; calls == during {
+						if works = name == "retry"; works {
+							err = c.Retry(ctx, e.ID)
+						} else {
+							err = c.Discard(ctx, e.ID, 2)
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					}
+					return errBroken
+				}, Options{Logger: silent, OnError: park}))
+				add(t, s, 1, 1, 3)
+				catchUp(t, r)
+				calls = 0
+				if err := c.Retry(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				end := running(t, r)
+				time.Sleep(time.Minute)
+				end()
+				what := fmt.Sprintf("%s during call %d: ", name, during)
+				equal(t, what+"handled", handled, handles)
+				equal(t, what+"parked", list(t, c), []ParkedEntity(nil))
+			})
+		}
 	}
 }

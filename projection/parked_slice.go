@@ -89,21 +89,24 @@ func (p parkedSlice) sorted() []ParkedEntity {
 // allParked yields the slices of r on the list of projection, in their order. Some have no entities.
 func allParked(ctx context.Context, s annals.Store, projection string, r annals.SliceRange) iter.Seq2[parkedSlice, error] {
 	return func(yield func(parkedSlice, error) bool) {
-		list, _, err := parkedSlicesOf(projection).Load(ctx, s)
+		list, err := listedParked(ctx, s, projection, r)
 		if err != nil {
 			yield(parkedSlice{}, err)
 			return
 		}
 		for _, slice := range list {
-			if !r.Contains(slice) {
-				continue
-			}
 			p, err := loadParked(ctx, s, projection, slice)
 			if !yield(p, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// listedParked returns the slices of r on the list of projection.
+func listedParked(ctx context.Context, s annals.Store, projection string, r annals.SliceRange) ([]int, error) {
+	list, _, err := parkedSlicesOf(projection).Load(ctx, s)
+	return slices.DeleteFunc(list, func(slice int) bool { return !r.Contains(slice) }), err
 }
 
 // listParked puts slice on the list of projection, also when it is there: the write is what others notice.

@@ -86,8 +86,7 @@ func TestEventsBehindAParkedOneWait(t *testing.T) {
 				var f failing
 				f.set("T|3/2", "T|7/5")
 				runner := must(t)(make("p", in.store, f.handle, Options{OnError: park, Logger: silent}))
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := async(func() error { return runner.Run(ctx) })
+				running(t, runner)
 				add(t, in.store, 1, 10, 3)
 				time.Sleep(10 * time.Second)
 				add(t, in.store, 1, 10, 3)
@@ -126,10 +125,6 @@ func TestEventsBehindAParkedOneWait(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				in.check(t, in.store, "T|3/5")
 				equal(t, "parked", parked(t, c), []string(nil))
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
 			})
 		})
 	}

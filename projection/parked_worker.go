@@ -121,13 +121,17 @@ func (w *worker) pass(events []annals.Event) (others []annals.Event, passed []an
 }
 
 // park parks the entity of e, whose handler failed with cause, or leaves it parked from e on. x is its entry, with From 0 when there is none.
-// s takes the worker on by what it has passed.
-func (w *worker) park(ctx context.Context, x ParkedEntity, e annals.Event, cause error, s step) error {
+// s takes the worker on by what it has passed. before is the revision of the slice before a retry of e; 0 is no retry.
+func (w *worker) park(ctx context.Context, x ParkedEntity, e annals.Event, cause error, s step, before annals.SeqNr) error {
 	p, err := w.loadParked(ctx, x)
 	if err != nil {
 		return err
 	}
-	p.entities[e.ID] = x.failed(e, cause, w.r.o.ErrorText)
+	failed := x.failed(e, cause, w.r.o.ErrorText)
+	if now := p.entities[e.ID]; now.Retry && p.revision != before { // an order was given while e was handled, for its entity or another one
+		failed.Retry, failed.DiscardTo = true, now.DiscardTo
+	}
+	p.entities[e.ID] = failed
 	switch err := w.saveParked(ctx, p, s); {
 	case errors.Is(err, annals.ErrTooLarge):
 		return w.stop(e, fmt.Errorf("the parked entities of slice %d do not fit into one state: %w", p.slice, errors.Join(err, cause)))
@@ -145,7 +149,8 @@ func (w *worker) saveParked(ctx context.Context, p parkedSlice, s step) error {
 	s.also = func(ctx context.Context, in annals.Store, _ int) error { return p.save(ctx, in) }
 	_, err := w.r.deliver(ctx, s)
 	if err == nil {
-		w.parked[p.slice] = p.entities
+		w.parked[p.slice], w.tries = p.entities, 0
+		w.health.succeeds()
 	}
 	return err
 }
@@ -175,10 +180,12 @@ func (w *worker) carryOut(ctx context.Context) error {
 // them x is not parked any more.
 func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 	for limit := w.size; ; {
+		w.health.tries()
 		p, err := w.loadParked(ctx, x)
 		if err != nil {
 			return err
 		}
+		x.DiscardTo = max(x.DiscardTo, p.entities[x.ID].DiscardTo) // by an order that was given meanwhile
 		events, rest, err := w.waiting(ctx, x, limit)
 		if err != nil {
 			return err
@@ -200,7 +207,8 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 		f := (*failure)(nil)
 		switch {
 		case err == nil || done > 0:
-			w.parked[p.slice] = p.entities
+			w.parked[p.slice], w.tries, w.undone = p.entities, 0, 0
+			w.health.succeeds()
 			if done > 0 {
 				w.lateness.retried[x.ID] = events[done-1].Offset()
 			}
@@ -211,6 +219,10 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 			x.From, x.Time = moved.From, moved.Time
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case undone(err) && w.undone < mostUndone:
+			if err := w.again(ctx, err); err != nil {
+				return err
+			}
 		case len(events) == 0 || !errors.As(err, &f) && !w.blames(ctx, events, err):
 			return err
 		case len(events) > 1:
@@ -229,7 +241,7 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 				}
 			default:
 				x.Tries++
-				return w.park(ctx, x, e, err, step{progress: w.progress})
+				return w.park(ctx, x, e, err, step{progress: w.progress}, p.revision)
 			}
 		}
 	}

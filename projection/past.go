@@ -120,14 +120,11 @@ func loadPast(ctx context.Context, s annals.Store, projection string, r annals.S
 // loadWaited reads what waited in r before projection was reset.
 func loadWaited(ctx context.Context, s annals.Store, projection string, r annals.SliceRange) (waited, error) {
 	found := waited{}
-	list, _, err := parkedSlicesOf(progress.PastName(projection)).Load(ctx, s)
+	list, err := listedParked(ctx, s, progress.PastName(projection), r)
 	if err != nil {
 		return nil, err
 	}
 	for _, slice := range list {
-		if !r.Contains(slice) {
-			continue
-		}
 		all, _, err := waitedOf(projection, slice).Load(ctx, s)
 		if err != nil {
 			return nil, err

@@ -88,16 +88,7 @@ func (r *rebirths) toggle(t *testing.T) {
 		r.stop = nil
 		return
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	runner := r.runner()
-	go func() { ended <- runner.Run(ctx) }()
-	r.stop = func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	r.stop = running(t, r.runner())
 }
 
 // reset resets the projection to its beginning.

@@ -57,15 +57,10 @@ func (r Rebuild) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.Old.Pause(ctx)
-	if err == nil {
-		err = r.look(ctx)
-	}
-	if err == nil {
-		err = r.catchUp(ctx)
-	}
-	if err == nil {
-		err = panics.Contain("switch over", "", func() error { return r.SwitchOver(ctx) })
+	for _, step := range []func(context.Context) error{r.Old.Pause, r.look, r.catchUp, r.switchOver} {
+		if err = step(ctx); err != nil {
+			break
+		}
 	}
 	if err == nil || before.Paused {
 		return err
@@ -73,6 +68,10 @@ func (r Rebuild) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	return errors.Join(err, r.Old.Resume(ctx))
+}
+
+func (r Rebuild) switchOver(ctx context.Context) error {
+	return panics.Contain("switch over", "", func() error { return r.SwitchOver(ctx) })
 }
 
 func (r Rebuild) fault() error {

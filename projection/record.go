@@ -13,6 +13,9 @@ import (
 	"github.com/annals-go/annals/internal/quote"
 )
 
+// watch finds runners that are dead.
+type watch = leases.Watch[int64]
+
 // record is what the runners of a projection share: who they are, and who handles which slices. It is one durable state. A runner changes
 // it only after the revision that it has read, so each change is decided on the newest record.
 type record struct {
@@ -86,6 +89,15 @@ func (r record) able() (n int) {
 		}
 	}
 	return n
+}
+
+// signs are the signs of life of the runners in r.
+func (r record) signs() map[string]leases.Sign[int64] {
+	all := make(map[string]leases.Sign[int64], len(r.Runners))
+	for id, x := range r.Runners {
+		all[id] = leases.Sign[int64]{Beat: x.Beat, Lease: x.lease()}
+	}
+	return all
 }
 
 func (r runner) lease() time.Duration { return time.Duration(r.Lease) * time.Millisecond }

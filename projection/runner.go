@@ -105,7 +105,8 @@ func (r *Runner) Run(ctx context.Context) error {
 // run calls work for each range that the Runner gets, until ctx ends.
 func (r *Runner) run(ctx context.Context, work work) error {
 	err := r.group().run(ctx, func(ctx context.Context, slices annals.SliceRange, epoch int64) error {
-		defer r.waits.hold(slices)()
+		r.waits.hold(slices, 1)
+		defer r.waits.hold(slices, -1)
 		return work(ctx, slices, epoch)
 	})
 	if stop := (*stopped)(nil); errors.As(err, &stop) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,18 +131,13 @@ func TestRunHandlesNewEventsUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in := inMemory(memstore.New())
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- must(t)(in.once("p", in.store, nil, Options{})).Run(ctx) }()
+		end := running(t, must(t)(in.once("p", in.store, nil, Options{})))
 		for range 10 {
 			add(t, in.store, 1, 20, 2)
 			time.Sleep(5 * time.Second)
 			in.check(t, in.store)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run returned %v", err)
-		}
+		end()
 	})
 }
 
@@ -194,4 +190,32 @@ func TestFaultsOfOptions(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
+}
+
+// watches counts the watches of a store that have not ended.
+type watches struct {
+	annals.Store
+	open *atomic.Int64
+}
+
+func (w watches) Watch(ctx context.Context, _ annals.Filter) (<-chan annals.SliceRange, error) {
+	w.open.Add(1)
+	context.AfterFunc(ctx, func() { w.open.Add(-1) })
+	return make(chan annals.SliceRange), nil
+}
+
+// A range whose steps fail watches the store of the events once, however often it begins again.
+func TestWatchesOfARangeThatBeginsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, open := inMemory(memstore.New()), atomic.Int64{}
+		in.faults.around = func(run func() error) error { return run() }
+		in.faults.commit = func() error { return &annals.Error{Op: "test", Kind: annals.ErrCorrupt} }
+		add(t, in.store, 1, 1, 1)
+		running(t, must(t)(in.once("p", watches{in.store, &open}, nil, Options{Logger: silent, Ranges: 1})))
+		time.Sleep(time.Minute)
+		if n := open.Load(); n > 1 {
+			t.Errorf("%d watches are open", n)
+		}
+	})
 }

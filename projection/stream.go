@@ -72,9 +72,19 @@ func (s stream) end(ctx context.Context) (annals.Offset, error) {
 	if !s.States {
 		return s.store.Query().Newest(ctx, s.filter())
 	}
-	// Now is at most the lateness after the watermark, and so much is a time at most after now where clocks differ.
 	watermark, err := s.store.Query().Watermark(ctx)
-	return annals.Offset{Time: watermark.Add(2 * s.store.Capabilities().Lateness)}, err
+	if err != nil {
+		return annals.Offset{}, err
+	}
+	f := s.filter()
+	f.After, f.KeysOnly = annals.Offset{Time: watermark}, true
+	for state, err := range s.store.Query().States(ctx, f) {
+		if err != nil {
+			return annals.Offset{}, err
+		}
+		f.After = state.Offset()
+	}
+	return f.After, nil
 }
 
 func eventOf(s annals.State) annals.Event {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -32,7 +31,7 @@ const mostBreaks = 8
 type worker struct {
 	r        *Runner
 	progress annals.Progress // of every step: the projection, the slices and the epoch
-	caughtUp func()          // called once, when everything that was visible when the worker began has been handled; may be nil
+	catchUp  *catchUp        // that the slices are not reached for yet; nil: none
 
 	past    *past                  // nil: the projection was never reset
 	parked  map[int]parkedEntities // by slice
@@ -62,8 +61,8 @@ type worker struct {
 	savedAt time.Time
 }
 
-func newWorker(r *Runner, slices annals.SliceRange, epoch int64, caughtUp func()) *worker {
-	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, caughtUp: caughtUp, health: r.health(slices), size: r.o.BatchSize,
+func newWorker(r *Runner, slices annals.SliceRange, epoch int64, c *catchUp) *worker {
+	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, catchUp: c, health: r.health(slices), size: r.o.BatchSize,
 		lateness: lateness{retried: map[annals.PersistenceID]annals.Offset{}}}
 }
 
@@ -109,7 +108,7 @@ func (w *worker) follow(ctx context.Context) error {
 	lowest := from.lowest(w.progress.Slices)
 	w.through, w.saved, w.savedAt = lowest.Through, lowest.Through, time.Now()
 	o := query.Options{
-		Poll: w.r.o.Poll, Audit: w.r.o.Audit, Current: w.caughtUp != nil, Reuse: true,
+		Poll: w.r.o.Poll, Audit: w.r.o.Audit, Reuse: true,
 		OnWarning: func(err error) { w.warned(ctx, err) },
 		OnRetry: func(err error, try int) {
 			if try++; backoff.Seldom(try) {
@@ -125,6 +124,14 @@ func (w *worker) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	feeding, end := context.WithCancel(ctx)
+	defer end() // ends the watch of the feed
+	var newest annals.Offset
+	if w.catchUp != nil {
+		if newest, err = w.catchUp.end(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		if err := w.handleLate(ctx); err != nil {
 			return err
@@ -132,15 +139,7 @@ func (w *worker) follow(ctx context.Context) error {
 		if err := w.carryOut(ctx); err != nil {
 			return err
 		}
-		batch, err := next(ctx, w.size)
-		if errors.Is(err, io.EOF) {
-			if err := w.save(ctx); err != nil {
-				return err
-			}
-			w.caughtUp()
-			w.caughtUp = nil
-			return w.follow(ctx)
-		}
+		batch, err := next(feeding, w.size)
 		if err != nil {
 			return err
 		}
@@ -156,6 +155,13 @@ func (w *worker) follow(ctx context.Context) error {
 		began := time.Now()
 		if err := w.handle(ctx, batch); err != nil {
 			return err
+		}
+		if w.catchUp != nil && (batch.CaughtUp || batch.Through.Compare(newest) >= 0) {
+			if err := w.save(ctx); err != nil {
+				return err
+			}
+			w.catchUp.set(&w.catchUp.reached, w.progress.Slices, true)
+			w.catchUp = nil
 		}
 		if full && time.Since(began) < quick && time.Since(w.shrunk) >= remembered {
 			w.size = min(2*w.size, w.r.most)
@@ -233,11 +239,11 @@ func (w *worker) handle(ctx context.Context, batch query.Batch[annals.Event]) er
 				through = batch.Through
 			}
 			s := newStep(w.progress, nil, append(passed, e.Offset()), through)
-			if err := w.park(ctx, ParkedEntity{ID: e.ID, Since: time.Now().UTC()}, e, f.err, s); err != nil {
+			if err := w.park(ctx, ParkedEntity{ID: e.ID, Since: time.Now().UTC()}, e, f.err, s, 0); err != nil {
 				return err
 			}
 			pending, passed = w.pass(pending[1:])
-			w.suspects, w.tries = 0, 0
+			w.suspects = 0
 		default:
 			if err := backoff.Wait(ctx, w.failed); err != nil {
 				return err

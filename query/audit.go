@@ -7,15 +7,28 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// auditIsDue reports whether to look behind the floor. A Feed that has not caught up has no time for that.
+// auditIsDue reports whether to look behind the floor. A Feed that has not caught up has no time for that. Where the Feed has handed over all that
+// the first audit reads, there is nothing to note, and the audit is not due at once.
 func (f *Feed[T]) auditIsDue() bool {
-	return f.options.Audit > 0 && f.caughtUp && !f.full && time.Since(f.audited) >= f.options.Audit
+	if f.options.Audit <= 0 || !f.caughtUp || f.full {
+		return false
+	}
+	last := f.audited
+	if last.IsZero() && f.auditFrom().Compare(f.begun) >= 0 {
+		last, f.lowest = f.made, earlier(f.floor.Time, f.lowest) // the audit reads from there, however late it is
+	}
+	return time.Since(last) >= f.options.Audit
+}
+
+// auditFrom is where an audit begins, if the Feed knows what it has handed over since.
+func (f *Feed[T]) auditFrom() annals.Offset {
+	return annals.Offset{Time: earlier(f.floor.Time, f.lowest).Add(-2 * f.options.Audit)}
 }
 
 // beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. A watermark below the floor says
 // that more will. Of those at or before the floor that the Feed began with, the first audit notes which are there: they were handled before.
 func (f *Feed[T]) beginAudit() {
-	after := annals.Offset{Time: earlier(f.floor.Time, f.lowest).Add(-2 * f.options.Audit)}
+	after := f.auditFrom()
 	if f.audited.IsZero() && f.handedOver.since.Compare(f.begun) == 0 && after.Compare(f.begun) < 0 {
 		f.handedOver.since = after
 	} else {
@@ -23,7 +36,7 @@ func (f *Feed[T]) beginAudit() {
 	}
 	f.lowest = time.Time{}
 	f.noteWatermark()
-	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, after: later(f.handedOver.since, after)}
+	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, slices: f.filter.Slices, after: later(f.handedOver.since, after)}
 }
 
 // noteWatermark notes the watermark if it is below the floor.

@@ -177,6 +177,30 @@ func TestAuditCosts(t *testing.T) {
 	}
 }
 
+// A feed has nothing to note where it has handed over all that its first audit reads. So that audit comes when the feed is as old as Audit, and finds
+// what has become visible since.
+func TestFirstAuditWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var audits int
+		s := &faulty.Store{Store: tooLate(map[int]time.Duration{3: 30 * time.Second}), Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if f, ok := c.Arg.(*annals.Filter); ok && f.KeysOnly && c.Op == "query events" {
+				audits++
+			}
+			return run()
+		}}
+		write(t, s, "T|1", 3)
+		write(t, s, "T|2", 1)
+		write(t, s, "T|3", 1)
+		feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+		wantNumbers(t, "at first", numbersIn(t, feed, 110*time.Second), byEntity{"T|1": {1, 2, 3}, "T|3": {1}})
+		if audits > 0 {
+			t.Errorf("%d audits in the first two minutes", audits)
+		}
+		wantNumbers(t, "late events", numbersIn(t, feed, 20*time.Second), byEntity{"T|2": {1}})
+	})
+}
+
 // Of the entities that an audit compares with, a bounded number is remembered.
 func TestAuditIsBounded(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/query"
 )
@@ -423,5 +424,48 @@ func TestSignalsAreShared(t *testing.T) {
 			t.Errorf("%d looks in a second", n)
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// A look at the head after a signal reads the slices in which something was written, and each look from the floor reads all.
+func TestLooksWhereSomethingWasWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watched := late.Watched{Store: late.New(late.Options{Lateness: 8 * time.Second, Fixed: true, Delay: func(int) time.Duration { return 0 }})}
+		var looks []annals.SliceRange
+		s := &faulty.Store{Store: watched, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.Op == "query events" {
+				looks = append(looks, c.Arg.(*annals.Filter).Slices)
+			}
+			return run()
+		}}
+		feed := newFeed(t, faulty.Able{Store: s}, annals.Filter{Slices: annals.SliceRange{From: 5, To: 1000}}, annals.Position{}, query.Options{Poll: time.Hour, Audit: -1})
+		var ids []annals.PersistenceID
+		for i := range 200 {
+			if id := annals.NewPersistenceID("T", strconv.Itoa(i)); id.Slice() >= 5 && id.Slice() < 1000 {
+				ids = append(ids, id)
+			}
+		}
+		narrow := 0
+		for _, id := range ids {
+			write(t, watched, id, 1)
+			looks = nil
+			b, err := feed.Next(t.Context(), 10)
+			if err != nil || len(b.Items) != 1 || b.Items[0].ID != id {
+				t.Fatalf("after a write of %s: %v, error %v", id, b.Items, err)
+			}
+			switch r := looks[len(looks)-1]; {
+			case !r.Contains(id.Slice()):
+				t.Fatalf("%v was read for slice %d", r, id.Slice())
+			case r.To-r.From <= 16 && r.From >= 5 && r.To <= 1000:
+				narrow++
+			case r != annals.SliceRange{From: 5, To: 1000}:
+				t.Fatalf("%v was read", r)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if seconds := len(ids) / 20; narrow < len(ids)-2*seconds-4 || narrow > len(ids)-seconds/3 {
+			t.Errorf("%d of %d looks were of a few slices", narrow, len(ids))
+		}
 	})
 }

@@ -59,14 +59,14 @@ func (q *oneEntity) look(ctx context.Context, yield func(annals.Event, error) bo
 		}
 		q.skip(e.SeqNr - 1)
 		q.next = e.SeqNr + 1
-		if !yield(e, nil) {
+		if !yield(e, nil) || e.SeqNr == q.to {
 			return true, nil
 		}
 	}
 	if ended {
 		q.skip(q.to)
 	}
-	return ended || q.next > q.to, nil
+	return ended, nil
 }
 
 // skip reports the numbers up to to as not found.

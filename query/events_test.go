@@ -379,7 +379,7 @@ type watches struct {
 	begun []context.Context
 }
 
-func (w *watches) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+func (w *watches) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
 	w.begun = append(w.begun, ctx)
 	return w.Store.Unwrap().(ability.Watcher).Watch(ctx, f)
 }
@@ -391,4 +391,48 @@ func (s noIDs) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	c.IDQueries = false
 	return c
+}
+
+// mayBeLate is a store in which events may become visible late.
+type mayBeLate struct{ annals.Store }
+
+func (s mayBeLate) Capabilities() annals.Capabilities {
+	c := s.Store.Capabilities()
+	c.Lateness = time.Second
+	return c
+}
+
+// The highest number there can be is a number like others.
+func TestEventWithTheHighestNumber(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		write(t, s, "T|1", 1)
+		if err := s.Unwrap().(ability.Skipper).SkipTo(t.Context(), "T|1", 1, annals.MaxSeqNr-1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: annals.MaxSeqNr - 1, Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}}}}); err != nil {
+			t.Fatal(err)
+		}
+		for what, all := range map[string]func(ctx context.Context) iter.Seq2[annals.Event, error]{
+			"of the entity": func(ctx context.Context) iter.Seq2[annals.Event, error] {
+				return query.EventsOf(ctx, s, "T|1", 1, annals.MaxSeqNr, query.Options{})
+			},
+			"of a type": func(ctx context.Context) iter.Seq2[annals.Event, error] {
+				return query.Events(ctx, mayBeLate{s}, annals.Filter{Type: "T"}, query.Options{})
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			var got []annals.SeqNr
+			for e, err := range all(ctx) {
+				if err != nil || len(got) > 2 {
+					break
+				}
+				got = append(got, e.SeqNr)
+			}
+			if cancel(); !slices.Equal(got, []annals.SeqNr{annals.MaxSeqNr}) {
+				t.Errorf("%s: %v", what, got)
+			}
+		}
+	})
 }

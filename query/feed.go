@@ -46,6 +46,7 @@ type Feed[T any] struct {
 	through  annals.Offset  // what it returned
 	caughtUp bool
 
+	made    time.Time     // when the Feed was made
 	begun   annals.Offset // the floor of the position
 	audited time.Time     // when the last audit ended
 	lowest  time.Time     // of the watermarks below the floor since the last audit began; zero: there was none
@@ -60,7 +61,8 @@ type Batch[T any] struct {
 	// of a feed of states, every entity's newest state at or before it. It never goes back. Only what becomes visible later than the
 	// watermark of the store promises can come in a later Batch, at or before the Through of an earlier one: see Options.Audit.
 	Through annals.Offset
-	// CaughtUp says that nothing more was visible when the store was read.
+	// CaughtUp says that nothing more was visible when the store was read: in the slices of the Feed, or after a signal of the store in those
+	// in which it says that something was written.
 	CaughtUp bool
 }
 
@@ -113,7 +115,7 @@ func (f *Feed[T]) init(op string, s annals.Store, filter annals.Filter, from ann
 	f.store, f.filter, f.options, f.lateness = s, filter, o, s.Capabilities().Lateness
 	f.floor, f.head, f.through = from.Through, from.Through, from.Through
 	f.handedOver = newHandedOver(from, 2*max(o.Audit, 0), o.Window)
-	f.begun = from.Through
+	f.made, f.begun = time.Now(), from.Through
 	f.waker = newWaker(s, filter, o)
 	return nil
 }

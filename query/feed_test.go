@@ -277,6 +277,40 @@ func TestTimesThatGoBack(t *testing.T) {
 	})
 }
 
+// Imported events whose first number has not the first time come each once, also when another event follows them.
+func TestFirstTimeIsNotFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, minutes := range [][]int{{2, 1}, {3, 1, 2}, {4, 1, 3, 2}, {2, 3, 1}} {
+			s := memstore.New()
+			at := time.Now().Add(-5 * time.Minute)
+			for i, n := range minutes {
+				c := annals.Commit{ID: "T|1", After: annals.SeqNr(i), Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1}, Time: at.Add(time.Duration(n) * time.Minute)}}}
+				if _, err := s.Journal().Append(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			feed := newFeed(t, s, annals.Filter{}, annals.Position{}, query.Options{})
+			var got []annals.SeqNr
+			for len(got) <= len(minutes) {
+				b, err := feed.Next(t.Context(), 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range b.Items {
+					if slices.Contains(got, e.SeqNr) {
+						t.Fatalf("times %v: number %d after %v", minutes, e.SeqNr, got)
+					}
+					got = append(got, e.SeqNr)
+				}
+				if len(got) == len(minutes) {
+					write(t, s, "T|1", 1)
+				}
+			}
+		}
+	})
+}
+
 // A commit between the watermark and the read, in a store that had no watermark yet, does not hold Through back.
 func TestFirstCommitWhileReading(t *testing.T) {
 	t.Parallel()

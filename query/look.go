@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/progress"
+	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/internal/warning"
 )
 
@@ -17,7 +18,8 @@ const (
 	pageSize, maxPage = 1000, 8 * 1000
 	// pageBytes is how many bytes of payloads a page has at most, but at least one event or state.
 	pageBytes = 8 << 20
-	// overlap is how much before the newest event a look at the head begins, so that it finds what is a little late.
+	// overlap is how much before the newest event a look at the head begins, so that it finds what is a little late. A look in the slices of a
+	// signal begins twice as much before it.
 	overlap = 100 * time.Millisecond
 	// lookBack is the least time between two looks from the floor where much is beyond it, and the longest that a watermark is used while
 	// a Feed catches up.
@@ -27,7 +29,8 @@ const (
 // look is one pass over what the store shows, from the floor or from the head to the end.
 type look[T any] struct {
 	open      bool
-	fromFloor bool      // of an audit: that of the look before it
+	fromFloor bool // of an audit: that of the look before it
+	slices    annals.SliceRange
 	asked     time.Time // when the watermark was asked for; zero before the first page
 	after     annals.Offset
 	limit     int  // of the page; 0 before the first page
@@ -59,10 +62,10 @@ func (f *Feed[T]) Next(ctx context.Context, max int) (Batch[T], error) {
 			}
 			if f.auditIsDue() {
 				f.beginAudit()
-			} else if err := f.wait(ctx); err != nil {
+			} else if written, err := f.wait(ctx); err != nil {
 				return Batch[T]{}, err
 			} else {
-				f.begin()
+				f.begin(written)
 			}
 		}
 		items, err := f.step(ctx, max)
@@ -91,7 +94,7 @@ func (f *Feed[T]) due() time.Time {
 }
 
 // wait waits for the next look.
-func (f *Feed[T]) wait(ctx context.Context) error {
+func (f *Feed[T]) wait(ctx context.Context) (written annals.SliceRange, err error) {
 	var latest time.Time
 	if !f.look.fromFloor {
 		latest = f.due()
@@ -99,16 +102,24 @@ func (f *Feed[T]) wait(ctx context.Context) error {
 	return f.waker.wait(ctx, latest, f.full)
 }
 
-// begin begins a look. It is from the floor where such a look would be due long before the next one.
-func (f *Feed[T]) begin() {
+// begin begins a look. It is from the floor where such a look would be due long before the next one. Otherwise it is in the slices in which
+// something was written, as far as signals tell: what they do not tell of, the next look from the floor finds.
+func (f *Feed[T]) begin(written annals.SliceRange) {
 	next := time.Now()
 	if f.waker.signals == nil {
 		next = next.Add(max(f.waker.pause()-pollBusy, 0))
 	}
 	fromFloor := f.lookedAt.IsZero() || f.full || f.span() <= overlap || !next.Before(f.due())
 	f.full = false
-	f.look = look[T]{open: true, fromFloor: fromFloor, after: f.floor}
-	if near := (annals.Offset{Time: f.head.Time.Add(-overlap)}); !fromFloor && near.Compare(f.floor) > 0 {
+	f.look = look[T]{open: true, fromFloor: fromFloor, slices: f.filter.Slices, after: f.floor}
+	if fromFloor {
+		return
+	}
+	back := overlap
+	if within, err := intersect(f.filter.Slices, written); err == nil && written != (annals.SliceRange{}) && valid.Filter("", annals.Filter{Slices: written}) == nil {
+		f.look.slices, back = within, 2*overlap // a signal of another process comes later, and the looks before it have moved the head
+	}
+	if near := (annals.Offset{Time: f.head.Time.Add(-back)}); near.Compare(f.floor) > 0 {
 		f.look.after = near
 	}
 }
@@ -189,7 +200,7 @@ func (f *Feed[T]) readPage(ctx context.Context) error {
 	}
 	l.limit = min(max(2*l.limit, pageSize), maxPage)
 	filter := f.filter
-	filter.After, filter.Limit, filter.KeysOnly = l.after, l.limit, l.audit
+	filter.Slices, filter.After, filter.Limit, filter.KeysOnly = l.slices, l.after, l.limit, l.audit
 	switch {
 	case f.options.Reuse:
 		l.page = l.buffer[:0]

@@ -49,7 +49,8 @@ func (f missingEvents) missingBefore(ctx context.Context, e annals.Event, next a
 			if err != nil {
 				return found, false, err
 			}
-			fits := f.filter.Tag == "" || slices.Contains(x.Tags, f.filter.Tag)
+			// An imported event can have come before one with a lower number and a later time.
+			fits := !f.handedOver.covers(x.Offset()) && (f.filter.Tag == "" || slices.Contains(x.Tags, f.filter.Tag))
 			if fits && len(found) == max {
 				return found, false, nil
 			}
@@ -69,7 +70,7 @@ func (f missingEvents) missingBefore(ctx context.Context, e annals.Event, next a
 // time more, up to an event that has been handed over: of an entity that was not active of late that is the first one.
 func (f missingEvents) firstMissing(ctx context.Context, e annals.Event) (annals.SeqNr, error) {
 	low := e.SeqNr
-	for step := annals.SeqNr(1); low > 1; step *= 4 {
+	for step := annals.SeqNr(1); low > 1; step = 4 * min(step, annals.MaxSeqNr/4) {
 		to, first := low-1, annals.SeqNr(0)
 		low = max(1, low-step)
 		for x, err := range f.store.Journal().Replay(ctx, e.ID, low, to) {

@@ -96,8 +96,11 @@ func (m *model) write(ctx context.Context, r *random.Source) {
 // work is the life of one worker: it goes on from the saved position, until it crashes.
 func (m *model) work(ctx context.Context) error {
 	var store annals.Store = m.store
-	if m.random.OneIn(2) {
-		store = late.Watched{Store: m.store}
+	switch watched := (late.Watched{Store: m.store}); m.random.IntN(4) {
+	case 0, 1:
+		store = watched
+	case 2:
+		store = misled{watched, m.random.Child()}
 	}
 	if m.lies != (late.Lies{}) {
 		store = m.lies.In(m.store)
@@ -144,6 +147,28 @@ func (m *model) work(ctx context.Context) error {
 		m.batches = append(m.batches, b)
 	}
 	return nil
+}
+
+// misled is a store whose signals are of any slices. Nothing may rest on them.
+type misled struct {
+	late.Watched
+	random *random.Source
+}
+
+func (s misled) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
+	signals, err := s.Watched.Watch(ctx, f)
+	wrong := make(chan annals.SliceRange, 1)
+	go func() {
+		defer close(wrong)
+		for range signals {
+			from := s.random.IntN(annals.SliceCount)
+			select {
+			case wrong <- annals.SliceRange{From: from, To: from + 1 + s.random.IntN(annals.SliceCount-from)}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return wrong, err
 }
 
 // check compares the batches with the journal.

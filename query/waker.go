@@ -28,12 +28,12 @@ type waker struct {
 	poll    time.Duration
 	onRetry func(error, int)
 
-	signals <-chan struct{} // nil when nothing is watched
-	ended   time.Time       // when the last look ended; zero before the first
-	found   int             // so much new since then
-	news    float64         // how much new came in a second of late
-	tries   int             // that failed since something worked
-	worked  bool            // a read has, so the query is right
+	signals <-chan annals.SliceRange // nil when nothing is watched
+	ended   time.Time                // when the last look ended; zero before the first
+	found   int                      // so much new since then
+	news    float64                  // how much new came in a second of late
+	tries   int                      // that failed since something worked
+	worked  bool                     // a read has, so the query is right
 }
 
 func newWaker(s annals.Store, f annals.Filter, o Options) waker {
@@ -63,18 +63,22 @@ func (w *waker) pause() time.Duration {
 }
 
 // wait returns when it is time for the next look: at once the first time, then after a signal, at the next poll, or at latest if that is not
-// zero and earlier. With ignoring it takes no notice of signals. After an error, the next call waits for the rest of the time only.
-func (w *waker) wait(ctx context.Context, latest time.Time, ignoring bool) error {
+// zero and earlier. After a signal, written is where it says that something is new, otherwise all slices. With ignoring it takes no notice of
+// signals. After an error, the next call waits for the rest of the time only.
+func (w *waker) wait(ctx context.Context, latest time.Time, ignoring bool) (written annals.SliceRange, err error) {
 	w.watch(ctx)
 	if w.ended.IsZero() {
-		return ctx.Err()
+		return written, ctx.Err()
 	}
 	poll := w.pause()
 	at := w.ended.Add(poll + rand.N(poll/5+1) - poll/10)
 	if !latest.IsZero() && latest.Before(at) {
 		at = latest
 	}
-	timer := time.NewTimer(max(time.Until(at), between-time.Since(w.ended)))
+	if err := backoff.Sleep(ctx, between-time.Since(w.ended)); err != nil { // before a signal is received, so that none is lost here
+		return written, err
+	}
+	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	signals := w.signals
 	if ignoring {
@@ -83,21 +87,14 @@ func (w *waker) wait(ctx context.Context, latest time.Time, ignoring bool) error
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case _, ok := <-signals:
-		if !ok { // the context of an earlier call has ended, or the store was closed
-			w.signals = nil
-			w.watch(ctx)
-			break
+	case signal, ok := <-signals:
+		if ok {
+			return signal, nil
 		}
-		if err := backoff.Sleep(ctx, between-time.Since(w.ended)); err != nil {
-			return err
-		}
-		select {
-		case <-signals: // of writes that the next look finds
-		default:
-		}
+		w.signals = nil // the context of an earlier call has ended, or the store was closed
+		w.watch(ctx)
 	}
-	return ctx.Err()
+	return written, ctx.Err()
 }
 
 // watch opens a watch if there is none, before a look, so that a write after the look is signalled.
@@ -130,7 +127,7 @@ func (w *waker) failed(ctx context.Context, err error) error {
 // keepLooking calls look, which reads to the end, until look says that the query ends. It returns the error with which the query ends.
 func (w *waker) keepLooking(ctx context.Context, look func() (ended bool, err error)) error {
 	for ended := false; !ended; w.done() {
-		err := w.wait(ctx, time.Time{}, false)
+		_, err := w.wait(ctx, time.Time{}, false)
 		if err == nil {
 			err = w.repeat(ctx, func() (err error) {
 				ended, err = look()

@@ -20,18 +20,19 @@ import (
 
 // backend is the open file, with one connection that writes and several that read.
 type backend struct {
-	self     *Store
-	path     string
-	types    stateTypes
-	files    files
-	writerDB *sql.DB
-	conn     *sql.Conn   // the only one of writerDB
-	lent     atomic.Bool // code of the user has the transaction of conn, and nothing may be committed
-	readerDB *sql.DB
-	readers  *readers
-	userDB   *sql.DB
-	writer   *writer
-	watchers watchers.Set
+	self      *Store
+	path      string
+	types     stateTypes
+	files     files
+	writerDB  *sql.DB
+	conn      *sql.Conn   // the only one of writerDB
+	looksOnly bool        // Options.ReadOnly
+	lent      atomic.Bool // code of the user writes in the transaction of conn, and nothing may be committed
+	readerDB  *sql.DB
+	readers   *readers
+	userDB    *sql.DB
+	writer    *writer
+	watchers  watchers.Set
 
 	signalled atomic.Int64 // the latest time of an event or state that was signalled to watchers
 }
@@ -41,15 +42,16 @@ func (b *backend) open(ctx context.Context, o Options) (err error) {
 	if o.creates() {
 		create = createFile
 	}
-	err = create(b.path, func(modeof ...string) error { return b.openWriter(ctx, modeof) })
-	if err != nil {
+	if err := b.openWriter(ctx, create, o); err != nil {
 		return err
 	}
 	if err := prepareFile(ctx, b.conn, b.types, o); err != nil {
 		return err
 	}
-	if err := b.probeFile(ctx); err != nil {
-		return err
+	if !o.ReadOnly {
+		if err := b.probeFile(ctx); err != nil {
+			return err
+		}
 	}
 	if b.files, err = openFiles(b.path); err != nil {
 		return err
@@ -72,7 +74,18 @@ func (b *backend) open(ctx context.Context, o Options) (err error) {
 // readOnly is for connections that read. They wait only for the recovery after a crash, and the context of the call ends that wait.
 func (b *backend) readOnly() string { return dsn(b.path, "mode=ro", "_pragma=busy_timeout(3600000)") }
 
-func (b *backend) openWriter(ctx context.Context, more []string) (err error) {
+// openWriter opens the file, which find finds or creates, and the connection that writes. Of a store for reading this connection reads, too.
+func (b *backend) openWriter(ctx context.Context, find func(path string, open func(more ...string) error) error, o Options) error {
+	b.looksOnly = o.ReadOnly
+	return find(b.path, func(more ...string) (err error) {
+		if b.looksOnly {
+			more = append(more, "mode=ro")
+		}
+		return b.connect(ctx, more)
+	})
+}
+
+func (b *backend) connect(ctx context.Context, more []string) (err error) {
 	query := append(more, "_txlock=immediate", "_pragma=busy_timeout(0)", "_pragma=synchronous(full)", "_pragma=wal_autocheckpoint(4096)", "_pragma=cache_size(-16384)")
 	if b.writerDB, err = sql.Open("sqlite", dsn(b.path, query...)); err != nil {
 		return err
@@ -104,8 +117,7 @@ func (b *backend) atCommit() int32 {
 func prepareFile(ctx context.Context, conn *sql.Conn, types stateTypes, o Options) error {
 	q := &statements{conn: conn}
 	defer func() { _ = q.close() }()
-	err := patiently(ctx, func() error { return lookAtVersion(ctx, q) })
-	if err != nil {
+	if err := lookAtVersion(ctx, q); err != nil {
 		return err
 	}
 	pragma := getMode

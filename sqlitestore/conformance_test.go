@@ -74,10 +74,7 @@ func stateTypes(table string) storetest.StateTypes[*sql.Tx] {
 				text = common
 			}
 			return open(tb, sqlitestore.Options{
-				Init: func(ctx context.Context, tx *sql.Tx) error {
-					_, err := tx.ExecContext(ctx, text+";"+counters)
-					return err
-				},
+				Init:       executing(text + ";" + counters),
 				StateTypes: map[string]annals.StateType[*sql.Tx]{"Thing": st},
 			})
 		},

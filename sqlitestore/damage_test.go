@@ -1,7 +1,6 @@
 package sqlitestore_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"os"
@@ -20,10 +19,7 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 	ctx, path := tb.Context(), filepath.Join(tb.TempDir(), "annals.db")
 	o := sqlitestore.Options{Checksums: true,
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Own": {Table: "own_states"}},
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("own_states"))
-			return err
-		}}
+		Init:       executing(sqlitestore.StateTable("own_states"))}
 	s, db := openAt(tb, path, o), raw(tb, path)
 	newest := verifytest.Fill(tb, s,
 		[]annals.PersistenceID{"sound", "T|sound", "T|missing", "T|first", "T|newest", "T|unreadable", "T|tags", "T|checksum", "T|snapshot", "T|sum of snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot slice", "T|moved"},

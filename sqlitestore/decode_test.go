@@ -78,6 +78,7 @@ func FuzzRows(f *testing.F) {
 	f.Add(script(int64(-1), uuid, "", int64(1), int64(-2), int64(math.MaxInt64), "", []byte{}, `[""]`, int64(math.MinInt64), "m", nil, nil))
 	f.Add(script(int64(1), int64(2), int64(3), "manifest", []byte("state"), `["a"]`, nil, nil, nil))
 	f.Add(script("T|1", int64(1), int64(2), int64(0), "", []byte{}, nil))
+	f.Add(script(int64(1), int64(math.MinInt64/4), int64(2), "manifest", []byte("snapshot"), nil, nil, nil, nil, nil)) // of no year that a snapshot can have
 	f.Add(script("T|1", 0.5, "2", nil, []byte("x"), "x", `[1]`))
 	f.Add(script(nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/lost"
 	"github.com/annals-go/annals/sqlitestore"
 )
@@ -215,4 +216,35 @@ func TestLostProgress(t *testing.T) {
 			mustExec(t, f.db, "INSERT OR IGNORE INTO "+table+" SELECT * FROM kept_"+table)
 		}
 	}
+}
+
+// Events after skipped numbers are deleted as fast as others, also those with the greatest numbers.
+func TestDeleteAfterSkip(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	skipper, err := ability.Of[ability.Skipper](s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := annals.SeqNr(0)
+	for _, to := range []annals.SeqNr{5, 1 << 40, annals.MaxSeqNr - 2} {
+		if err := skipper.SkipTo(t.Context(), "T|1", after, to); err != nil {
+			t.Fatal(err)
+		}
+		after = mustAppend(t, s, commit("T|1", to, 2)).SeqNr
+	}
+	if got := numbers(t, s, "T|1"); len(got) != 2 || got[1] != annals.MaxSeqNr {
+		t.Errorf("got %v", got)
+	}
+	if err := s.Journal().DeleteTo(t.Context(), "T|1", annals.MaxSeqNr); err != nil {
+		t.Error(err)
+	}
+	if groups, _ := sqlitestore.Commits(s); groups > 15 {
+		t.Errorf("%d transactions", groups)
+	}
+	if last, err := s.Journal().LastSeqNr(t.Context(), "T|1"); last != annals.MaxSeqNr || len(numbers(t, s, "T|1")) > 0 || err != nil {
+		t.Errorf("the last number is %d, %v", last, err)
+	}
+	_, err = s.Journal().Append(t.Context(), commit("T|1", annals.MaxSeqNr, 1))
+	wantKind(t, err, annals.ErrInvalid)
 }

@@ -46,7 +46,7 @@ func (s *setup) examineFile(ctx context.Context, found *findings.List, b *backen
 		}
 		return err == nil
 	}
-	if refuse("file", patiently(ctx, func() error { return lookAtVersion(ctx, q) })) {
+	if refuse("file", lookAtVersion(ctx, q)) {
 		mode, err := journalMode(ctx, q, getMode)
 		if err == nil && mode != "wal" {
 			err = errNoWAL
@@ -70,7 +70,7 @@ func (s *setup) examineFile(ctx context.Context, found *findings.List, b *backen
 			}
 			return nil
 		}))
-		if whole {
+		if whole && !s.o.ReadOnly {
 			s.examineLock(ctx, found, b, refuse)
 		}
 	}
@@ -103,7 +103,11 @@ func (s *setup) examineClock(ctx context.Context, found *findings.List, q *state
 // examineDisk looks at the folder, the files and the disk.
 func (s *setup) examineDisk(found *findings.List) {
 	folder := filepath.Dir(s.path)
-	if err := probeFolder(s.path); err != nil {
+	var err error
+	if !s.o.ReadOnly {
+		err = probeFolder(s.path)
+	}
+	if err != nil {
 		found.Add(ability.Problem, "folder", fmt.Sprintf("a file cannot be written in the folder: %v", err), "SQLite needs files beside that of the store: writes fail", "give the user of the program the right to write in it, or free space on the disk")
 	}
 	if info, err := os.Stat(s.path); err == nil && info.Mode().Perm()&0o007 != 0 {

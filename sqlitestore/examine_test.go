@@ -69,9 +69,7 @@ func TestExamineFindsWhatOpenRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "x.db")
-			if err := sqlitestore.Migrate(t.Context(), path, sqlitestore.Options{}); err != nil {
-				t.Fatal(err)
-			}
+			migrate(t, path, sqlitestore.Options{})
 			if c.sql != "" {
 				mustExec(t, raw(t, path), c.sql)
 			}
@@ -109,9 +107,7 @@ func TestExamineFiles(t *testing.T) {
 		t.Errorf("found %q", codes)
 	}
 	locked := filepath.Join(folder, "locked.db")
-	if err := sqlitestore.Migrate(t.Context(), locked, sqlitestore.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	migrate(t, locked, sqlitestore.Options{})
 	mustExec(t, raw(t, locked), "BEGIN IMMEDIATE")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -125,8 +121,8 @@ func TestSetupMigrates(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	s := setUp(t, path, sqlitestore.Options{})
-	if script, err := s.Schema("sql"); err != nil || script != sqlitestore.Schema(sqlitestore.Options{}) {
-		t.Errorf("%q, %v", script, err)
+	if a, err := s.Schema("sql"); err != nil || a != script(t, sqlitestore.Options{}) {
+		t.Errorf("%q, %v", a, err)
 	}
 	if _, err := s.Schema("json"); !errors.Is(err, annals.ErrUnsupported) {
 		t.Error(err)

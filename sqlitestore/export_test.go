@@ -20,16 +20,24 @@ func Commits(s *Store) (groups, writes int64) {
 
 // AwaitQueue returns when n writes wait for the writer.
 func AwaitQueue(s *Store, n int) {
-	for queued(s.backend.writer) < n {
+	for Queued(s) < n {
 		runtime.Gosched()
 	}
 }
 
-func queued(w *writer) int {
+// Queued returns how many writes the queue has.
+func Queued(s *Store) int {
+	w := s.backend.writer
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queue)
 }
+
+// LongGroups lets transactions begin in a group of s for longer than the tests last.
+func LongGroups(s *Store) { s.backend.writer.begins = time.Hour }
+
+// RollBack undoes the transaction of s that is under way, as SQLite does after an error of the disk.
+func RollBack(s *Store) { s.backend.writer.rollback() }
 
 // ForgetCheck makes s check its files before the next transaction, as it does some time after the one before. Nothing may be under way.
 func ForgetCheck(s *Store) { s.backend.writer.checked = time.Time{} }
@@ -83,13 +91,15 @@ func CheckVersion(ctx context.Context, conn *sql.Conn) error {
 }
 
 // AtNextCommit calls fn at the end of the next COMMIT of s.
-func AtNextCommit(s *Store, fn func()) error {
-	var once sync.Once
+func AtNextCommit(s *Store, fn func()) error { return AtCommits(s, sync.OnceFunc(fn)) }
+
+// AtCommits calls fn at the end of each COMMIT of s.
+func AtCommits(s *Store, fn func()) error {
 	return s.backend.conn.Raw(func(conn any) error {
 		conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 {
 			refused := s.backend.atCommit()
 			if refused == 0 {
-				once.Do(fn)
+				fn()
 			}
 			return refused
 		})

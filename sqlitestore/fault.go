@@ -76,10 +76,17 @@ func busy(err error) bool {
 }
 
 // breaksRule reports whether err says that a constraint of a table refused the write.
-func breaksRule(err error) bool { return is(err, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH) }
+func breaksRule(err error) bool {
+	return is(err, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH) && code(err) != lib.SQLITE_CONSTRAINT_COMMITHOOK // of atCommit
+}
 
 // isNull reports whether err says that a column must not be NULL.
 func isNull(err error) bool { return code(err) == lib.SQLITE_CONSTRAINT_NOTNULL }
+
+// isTwice reports whether err says that there is a row with the same key.
+func isTwice(err error) bool {
+	return code(err) == lib.SQLITE_CONSTRAINT_PRIMARYKEY || code(err) == lib.SQLITE_CONSTRAINT_UNIQUE
+}
 
 // is reports whether err has one of the primary codes.
 func is(err error, codes ...int) bool { return slices.Contains(codes, code(err)&0xff) }

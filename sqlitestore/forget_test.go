@@ -146,10 +146,7 @@ func TestForgetWithdrawnInFlight(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s, release := held(t, sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("slow", "text TEXT"))
-			return err
-		},
+		Init: executing(sqlitestore.StateTable("slow", "text TEXT")),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Slow": {Table: "slow", Columns: []string{"text"},
 			Bind: func(annals.State) (annals.Columns, error) { close(entered); <-leave; return nil, nil }}},
 	})

@@ -26,13 +26,12 @@ func (v view) CheckHealth(ctx context.Context) error {
 		if _, err := checkVersion(ctx, q); err != nil {
 			return err
 		}
-		if err := v.b.files.missing(annals.ErrCorrupt); err != nil {
-			return err
-		}
-		return probeFolder(v.b.path)
+		return v.b.files.missing(annals.ErrCorrupt)
 	})
-	if err == nil {
-		err = v.b.lockOnce(patient)
+	if err == nil && !v.b.looksOnly {
+		if err = probeFolder(v.b.path); err == nil {
+			err = v.b.lockOnce(patient)
+		}
 	}
 	switch {
 	case err == nil:

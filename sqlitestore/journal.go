@@ -40,7 +40,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, e
 		bytes += len(c.Events[i].Data) + len(c.Events[i].Metadata.Data)
 	}
 	var receipt annals.Receipt // the writer may set it when Append has returned
-	err := j.write(ctx, &write{bytes: bytes, plain: true, apply: func(ctx context.Context, t *transaction) (err error) {
+	err := j.write(ctx, &write{bytes: bytes, plain: true, single: len(c.Events) == 1 && c.Snapshot == nil, apply: func(ctx context.Context, t *transaction) (err error) {
 		receipt, err = t.append(ctx, &c)
 		return err
 	}})
@@ -154,43 +154,39 @@ const deleteBatch = 256
 // deleted always stays: it says that this number and all before it are deleted, and it may hold the entity's last number. The events are
 // deleted in ascending order in several transactions; a DeleteTo that fails on its way is completed by repeating it.
 func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	var from annals.SeqNr
-	for from <= to {
-		batch := deletion{id: id, from: from, to: to}
+	for batch := (deletion{id: id, to: to}); batch.after < batch.to; batch.after = batch.until {
 		if err := j.write(ctx, &write{apply: batch.apply}); err != nil {
 			return err
 		}
-		from, to = batch.next, batch.to
 	}
 	return nil
 }
 
-// deletion is one transaction of DeleteTo. Once applied, to is held to the last number and next is where to go on.
+// deletion is one transaction of DeleteTo, which goes on after the last one. Once applied, to is held to the last number, and until is how far it came.
 type deletion struct {
-	id             annals.PersistenceID
-	from, to, next annals.SeqNr
+	id               annals.PersistenceID
+	after, to, until annals.SeqNr
 }
 
 func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	const (
-		extent = `SELECT ifnull((SELECT min(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0),
-			ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0)`
-		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND ifnull(written, db_timestamp) < ?`
+		extent = `SELECT ifnull(max(seq_nr), 0), ifnull((SELECT max(seq_nr) FROM event_journal WHERE persistence_id = ?1), 0) FROM
+			(SELECT seq_nr FROM event_journal WHERE persistence_id = ?1 AND seq_nr > ?2 AND seq_nr <= ?3 ORDER BY seq_nr LIMIT ?4)`
+		remove = `DELETE FROM event_journal WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr < ? AND ifnull(written, db_timestamp) < ?`
 		strip  = `UPDATE event_journal SET deleted = ?, event_ser_id = 0, event_ser_manifest = '', event_payload = x'',
 			adapter_manifest = '', tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL, crc32c = NULL
-			WHERE persistence_id = ? AND seq_nr >= ? AND seq_nr <= ? AND deleted = 0`
+			WHERE persistence_id = ? AND seq_nr > ? AND seq_nr <= ? AND deleted = 0`
 	)
-	var first, last annals.SeqNr
-	_, err := t.row(ctx, extent, []any{string(d.id)}, func(v *values) {
-		first, last = v.seqNr("seq_nr", 0), v.seqNr("seq_nr", 0)
+	var until, last annals.SeqNr
+	_, err := t.row(ctx, extent, []any{string(d.id), int64(d.after), int64(d.to), deleteBatch}, func(v *values) {
+		until, last = v.seqNr("seq_nr", 0), v.seqNr("seq_nr", 0)
 	})
 	if err != nil {
 		return err
 	}
-	from, to := max(d.from, first), min(d.to, last)
-	until := min(to, from+deleteBatch-1)
-	d.to, d.next = to, until+1
-	if from > until {
+	d.to = min(d.to, last)
+	if d.until = until; until == 0 {
+		d.until = d.to
 		return nil
 	}
 	if err := t.keepClock(ctx, d.id); err != nil {
@@ -198,10 +194,10 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	}
 	now := time.Now()
 	old := now.Add(-keepDeleted).UnixMicro()
-	// The row before the first is the last one of the transaction before.
-	if _, err := t.exec(ctx, remove, string(d.id), int64(from-1), int64(until-1), old); err != nil {
+	// The row of after is the last one of the transaction before.
+	if _, err := t.exec(ctx, remove, string(d.id), int64(d.after), int64(until), old); err != nil {
 		return err
 	}
-	_, err = t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(from), int64(until))
+	_, err = t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(d.after), int64(until))
 	return err
 }

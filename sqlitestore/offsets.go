@@ -18,7 +18,7 @@ type offsets struct{ view }
 func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRange) (all []annals.Position, err error) {
 	const text = `SELECT persistence_id, seq_nr, timestamp_offset FROM offsets WHERE projection_name = ? AND `
 	within, bounds := withinSlices(r)
-	err = s.read(ctx, func(ctx context.Context, q *statements) error {
+	err = s.readTx(ctx, func(ctx context.Context, q *statements) error {
 		ranges, err := readRanges(ctx, q, projection, r)
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ func (s offsets) Load(ctx context.Context, projection string, r annals.SliceRang
 }
 
 func (s offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) (all []annals.Offset, err error) {
-	err = s.read(ctx, func(ctx context.Context, q *statements) error {
+	err = s.readTx(ctx, func(ctx context.Context, q *statements) error {
 		ranges, err := readRanges(ctx, q, projection, annals.SliceRange{})
 		if err != nil {
 			return err

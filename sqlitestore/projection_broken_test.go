@@ -28,10 +28,7 @@ func TestHandlerThatBreaksItsTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "annals.db")
-			s := openAt(t, path, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
-				_, err := tx.ExecContext(ctx, "CREATE TABLE handled (n INTEGER); CREATE TABLE one (n INTEGER PRIMARY KEY); INSERT INTO one VALUES (0)")
-				return err
-			}})
+			s := openAt(t, path, sqlitestore.Options{Init: executing("CREATE TABLE handled (n INTEGER); CREATE TABLE one (n INTEGER PRIMARY KEY); INSERT INTO one VALUES (0)")})
 			for n := range annals.SeqNr(20) {
 				e := annals.NewEvent{Payload: annals.Payload{SerializerID: 31, Manifest: "n", Data: []byte("1")}}
 				if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: n, Events: []annals.NewEvent{e}}); err != nil {

@@ -102,10 +102,7 @@ func TestPreparedStatementsAreBounded(t *testing.T) {
 		definitions = append(definitions, fmt.Sprintf("c%d INTEGER", i))
 	}
 	s := open(t, sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("wide", definitions...))
-			return err
-		},
+		Init: executing(sqlitestore.StateTable("wide", definitions...)),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Wide": {Table: "wide", Columns: names,
 			Bind: func(s annals.State) (annals.Columns, error) {
 				bound := annals.Columns{}

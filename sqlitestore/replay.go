@@ -121,7 +121,7 @@ const firstEvents = 100
 //
 // One row has the entity's last number: where a key in the index is damaged, SQLite finds only the rows before it, without an error, but the
 // last number is greater, unless it is the damaged one.
-const pageText = `SELECT 'snapshot', NULL, NULL, ` + snapshotColumns + ` FROM snapshot WHERE persistence_id = ?1 AND ?2 IS NULL
+var pageText = unnamed(snapshotAt+10) + `SELECT 'snapshot', NULL, NULL, ` + snapshotColumns + ` FROM snapshot WHERE persistence_id = ?1 AND ?2 IS NULL
 	UNION ALL SELECT 'last', NULL, NULL, ifnull(max(seq_nr), 0), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 		FROM event_journal WHERE persistence_id = ?1
 	UNION ALL SELECT ` + eventColumns + ` FROM event_journal INDEXED BY sqlite_autoindex_event_journal_1

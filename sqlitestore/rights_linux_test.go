@@ -69,6 +69,40 @@ func TestCheckHealthWithoutRights(t *testing.T) {
 	asNobody(t, func() { wantKind(t, s.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), annals.ErrInvalid) })
 }
 
+// A user who has no right to write can read while another process has the file open. When no process has it open, that user cannot open it.
+func TestReadOnlyWithoutRights(t *testing.T) {
+	t.Parallel()
+	dir := openFolder(t)
+	path := filepath.Join(dir, "annals.db")
+	o := sqlitestore.Options{ReadOnly: true}
+	s := openAt(t, path, sqlitestore.Options{})
+	mustAppend(t, s, commit("T|1", 0, 1))
+	if err := errors.Join(os.Chmod(path, 0o444), os.Chmod(path+"-wal", 0o444), os.Chmod(path+"-shm", 0o444), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, func() {
+		only, err := sqlitestore.Open(t.Context(), path, o)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		mustAppend(t, s, commit("T|1", 1, 1))
+		if got := numbers(t, only, "T|1"); len(got) != 2 {
+			t.Errorf("got %v", got)
+		}
+		if err := errors.Join(only.Unwrap().(ability.HealthChecker).CheckHealth(t.Context()), only.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(os.Chmod(dir, 0o777), s.Close(), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, func() {
+		_, err := sqlitestore.Open(t.Context(), path, o)
+		wantKind(t, err, annals.ErrInvalid)
+	})
+}
+
 // openFolder is a folder that every user may use.
 func openFolder(t *testing.T) (dir string) {
 	dir = filepath.Join(t.TempDir(), "folder")

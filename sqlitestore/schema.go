@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -173,13 +172,7 @@ const (
 
 const saveVersion = `INSERT INTO annals (version, clock) SELECT %d, 0 WHERE NOT EXISTS (SELECT 1 FROM annals)`
 
-// Schema is a script that creates what a new file needs for the options o: it turns on the write-ahead log and creates the tables
-// and indexes, also those of StateTypes, whose additional columns it declares without a type. It can be run by the sqlite3 program.
-// It does not contain what Options.Init creates. Repeating it changes nothing; it does not upgrade a file of an older release, which
-// Migrate does.
-func Schema(o Options) string { return strings.Join(schemaScript(o), ";\n\n") + ";\n" }
-
-// schemaScript are the statements of Schema.
+// schemaScript are the statements of the Schema of a Setup.
 func schemaScript(o Options) []string {
 	columns := map[string][]string{commonTable: nil} // the additional ones, by table
 	for _, entityType := range slices.Sorted(maps.Keys(o.StateTypes)) {
@@ -205,17 +198,6 @@ func schemaScript(o Options) []string {
 	return append(statements, fmt.Sprintf(saveVersion, schemaVersion))
 }
 
-// Migrate creates the file at path, or upgrades the tables of an older release in it, and runs Options.Init: everything that Open
-// does by itself unless Options.CreateTables is false. It changes nothing that is up to date. Its errors are those of Open.
-func Migrate(ctx context.Context, path string, o Options) error {
-	o.CreateTables = nil
-	s, err := Open(ctx, path, o)
-	if err != nil {
-		return err
-	}
-	return s.Close()
-}
-
 // lookAtVersion is checkVersion in a transaction of its own.
 func lookAtVersion(ctx context.Context, q *statements) error {
 	return looking(ctx, q, func() error {
@@ -224,12 +206,18 @@ func lookAtVersion(ctx context.Context, q *statements) error {
 	})
 }
 
-// looking runs fn in a transaction, which it undoes.
+// looking runs fn in a transaction, which it undoes. It waits while another process keeps it from reading, until ctx ends.
 func looking(ctx context.Context, q *statements, fn func() error) error {
 	if _, err := q.exec(ctx, `BEGIN`); err != nil {
 		return err
 	}
-	err := fn()
+	err := patiently(ctx, func() error {
+		_, err := q.row(ctx, `SELECT 1 FROM sqlite_schema`, nil, func(*values) {})
+		return err
+	})
+	if err == nil {
+		err = fn()
+	}
 	_, failed := q.exec(context.WithoutCancel(ctx), `ROLLBACK`)
 	return cmp.Or(err, failed)
 }

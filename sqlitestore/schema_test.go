@@ -3,11 +3,13 @@ package sqlitestore_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
@@ -49,7 +51,7 @@ func TestSchema(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "annals.db")
 	for range 2 {
-		mustExec(t, raw(t, path), sqlitestore.Schema(sqlitestore.Options{}))
+		mustExec(t, raw(t, path), script(t, sqlitestore.Options{}))
 	}
 	if got, want := strings.Join(shape(t, path), "\n"), strings.Join(shape(t, opened), "\n"); got != want {
 		t.Errorf("Schema makes\n%s\nOpen makes\n%s", got, want)
@@ -63,7 +65,7 @@ func TestSchemaOfStateTypes(t *testing.T) {
 	t.Parallel()
 	o := posts(nil)
 	path := filepath.Join(t.TempDir(), "annals.db")
-	mustExec(t, raw(t, path), sqlitestore.Schema(o))
+	mustExec(t, raw(t, path), script(t, o))
 	o.CreateTables = new(false)
 	o.Init = func(context.Context, *sql.Tx) error { return errOwn }
 	s := openAt(t, path, o)
@@ -85,9 +87,7 @@ func TestCreateNoTables(t *testing.T) {
 	t.Parallel()
 	made := func(o sqlitestore.Options, text string) string {
 		path := filepath.Join(t.TempDir(), "annals.db")
-		if err := sqlitestore.Migrate(t.Context(), path, o); err != nil {
-			t.Fatal(err)
-		}
+		migrate(t, path, o)
 		db := raw(t, path)
 		mustExec(t, db, text)
 		if err := db.Close(); err != nil {
@@ -130,9 +130,7 @@ func TestCreateNoTables(t *testing.T) {
 				t.Error("the file was changed")
 			}
 			for range 2 {
-				if err := sqlitestore.Migrate(t.Context(), c.path, o); err != nil {
-					t.Fatal(err)
-				}
+				migrate(t, c.path, o)
 			}
 			s = openAt(t, c.path, o)
 			if _, err := put(s, "Post|2", 0, "title:body"); err != nil {
@@ -172,4 +170,61 @@ func TestVersionWhileTablesAreCreated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A look at a file waits while another process has its lock, as one has that closes it.
+func TestLookWaitsForTheLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	conn, err := raw(t, path).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	mustExec(t, conn, `PRAGMA busy_timeout = 0`)
+	mustExec(t, raw(t, path), `CREATE TABLE mine (n); BEGIN EXCLUSIVE`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := sqlitestore.CheckVersion(ctx, conn); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want a wait until the context ends", err)
+	}
+}
+
+// newSetup is the Setup of a file; the path "" is that of one which can only show its schema.
+func newSetup(t *testing.T, path string, o sqlitestore.Options) ability.Setup {
+	t.Helper()
+	s, err := sqlitestore.NewSetup(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func migrate(t *testing.T, path string, o sqlitestore.Options) {
+	t.Helper()
+	if _, err := newSetup(t, path, o).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func script(t *testing.T, o sqlitestore.Options) string {
+	t.Helper()
+	text, err := newSetup(t, "", o).Schema("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestSetupWithoutAPath(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t, "", sqlitestore.Options{})
+	_, err := s.Pending(t.Context())
+	wantKind(t, err, annals.ErrInvalid)
+	_, err = s.Migrate(t.Context())
+	wantKind(t, err, annals.ErrInvalid)
+	_, err = s.Examine(t.Context())
+	wantKind(t, err, annals.ErrInvalid)
+	_, err = sqlitestore.NewSetup(":memory:", sqlitestore.Options{})
+	wantKind(t, err, annals.ErrInvalid)
 }

@@ -27,7 +27,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		case last != after:
 			return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
 		case after > 0:
-			newest := deletion{id: id, from: after, to: after}
+			newest := deletion{id: id, after: after - 1, to: after}
 			err = newest.apply(ctx, t)
 		}
 		if err != nil {

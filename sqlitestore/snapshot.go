@@ -58,7 +58,7 @@ const (
 
 // readSnapshot decodes snapshotColumns of the entity id.
 func readSnapshot(v *values, id annals.PersistenceID) (annals.Snapshot, error) {
-	s := annals.Snapshot{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.any64("write_timestamp"))}
+	s := annals.Snapshot{ID: id, SeqNr: v.seqNr("seq_nr", 1), Time: fromMicros(v.integer("write_timestamp", firstMicros, lastMicros))}
 	s.SerializerID, s.Manifest, s.Data = v.serializerID("ser_id"), v.text("ser_manifest"), v.blob("snapshot")
 	s.Tags, s.Metadata = v.tags("tags"), v.metadata()
 	if s.SerializerID == 0 {

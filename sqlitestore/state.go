@@ -78,7 +78,7 @@ func (s states) Put(ctx context.Context, w annals.StateWrite) (annals.Receipt, e
 	if change.t.OnChange != nil {
 		err = s.alone(ctx, apply)
 	} else {
-		err = s.write(ctx, &write{bytes: len(w.Data), apply: apply})
+		err = s.write(ctx, &write{bytes: len(w.Data), plain: change.t.Bind == nil, single: w.Event == nil, apply: apply})
 	}
 	if err != nil {
 		return annals.Receipt{}, err
@@ -95,6 +95,11 @@ type stateChange struct {
 
 // apply checks the write, then stores the event and the state, and runs the change handler.
 func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt, error) {
+	if c.After == 0 && c.Event == nil && c.t == common { // a state that is there is not read, but the table refuses another row of it
+		if receipt, err := c.put(ctx, t, 0, nil); !isTwice(err) {
+			return receipt, err
+		}
+	}
 	last, text, err := c.t.revision(ctx, t, c.ID)
 	if err != nil {
 		return annals.Receipt{}, err
@@ -109,6 +114,11 @@ func (c *stateChange) apply(ctx context.Context, t *transaction) (annals.Receipt
 	case repeated != nil:
 		return annals.Receipt{SeqNr: repeated.Revision, Time: repeated.Time, Repeated: true}, nil
 	}
+	return c.put(ctx, t, last, earlier)
+}
+
+// put is apply without the check. last is the revision of the state, and earlier its last writes.
+func (c *stateChange) put(ctx context.Context, t *transaction, last annals.SeqNr, earlier writes.List) (annals.Receipt, error) {
 	state := annals.State{ID: c.ID, Revision: c.After + 1, Payload: c.Payload, Tags: c.Tags, Metadata: c.Metadata, Deleted: c.SerializerID == 0}
 	if c.Event != nil {
 		n, err := t.lastSeqNr(ctx, c.ID)

@@ -21,18 +21,11 @@ import (
 // it refuses the status "refused" after it has written. The column owner is unique; points is an integer and never NULL.
 func tasks(bind func(annals.State) (annals.Columns, error)) sqlitestore.Options {
 	o := sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			for _, text := range []string{
-				sqlitestore.StateTable("tasks", "owner TEXT UNIQUE", "points INTEGER NOT NULL DEFAULT 0 CHECK (typeof(points) = 'integer')", "counted TEXT"),
-				`CREATE TABLE IF NOT EXISTS task_count (status TEXT PRIMARY KEY, n INTEGER NOT NULL)`,
-				`INSERT INTO task_count VALUES ('open', 0), ('done', 0), ('changes', 0) ON CONFLICT DO NOTHING`,
-			} {
-				if _, err := tx.ExecContext(ctx, text); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Init: executing(
+			sqlitestore.StateTable("tasks", "owner TEXT UNIQUE", "points INTEGER NOT NULL DEFAULT 0 CHECK (typeof(points) = 'integer')", "counted TEXT"),
+			`CREATE TABLE IF NOT EXISTS task_count (status TEXT PRIMARY KEY, n INTEGER NOT NULL)`,
+			`INSERT INTO task_count VALUES ('open', 0), ('done', 0), ('changes', 0) ON CONFLICT DO NOTHING`,
+		),
 	}
 	t := annals.StateType[*sql.Tx]{Table: "tasks", OnChange: countTask}
 	if bind != nil {

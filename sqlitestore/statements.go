@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 
 	"modernc.org/sqlite"
@@ -34,6 +35,12 @@ type statement struct {
 	values values                 // for its rows
 }
 
+// unnamed begins a query with so many columns. Their names are empty then: the driver allocates memory for the name and the type of each column in
+// each query.
+func unnamed(columns int) string {
+	return `SELECT NULL AS ""` + strings.Repeat(`, NULL AS ""`, columns-1) + ` WHERE 0 UNION ALL `
+}
+
 // use runs fn with the prepared text.
 func (s *statements) use(ctx context.Context, text string, fn func(*statement) error) error {
 	return s.raw(func(conn any) error {
@@ -41,7 +48,10 @@ func (s *statements) use(ctx context.Context, text string, fn func(*statement) e
 		if err != nil {
 			return err
 		}
-		defer func() { clear(stmt.named) }() // the values may be large
+		defer func() { // the values may be large
+			clear(stmt.named)
+			clear(stmt.values.row)
+		}()
 		return fn(stmt)
 	})
 }

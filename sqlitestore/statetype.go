@@ -28,7 +28,7 @@ func newStateType(t annals.StateType[*sql.Tx]) *stateType {
 	t.Table = cmp.Or(fold(t.Table), commonTable)
 	table := quote(t.Table)
 	of := func(text string) string { return strings.ReplaceAll(text, commonTable, table) }
-	return &stateType{t, table, of(getState), of(lastRevision), of(insertState), of(updateState), of(findRemains)}
+	return &stateType{t, table, of(unnamed(11) + getState), of(lastRevision), of(insertState), of(updateState), of(findRemains)}
 }
 
 // stateTypes are the entity types that Options.StateTypes names; all others are in the common table.
@@ -65,6 +65,16 @@ func ownColumns() (names []string) {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// handled reports whether a type has a change handler.
+func (ts stateTypes) handled() bool {
+	for _, t := range ts {
+		if t.OnChange != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // ownTables are the tables of the types, each once.

@@ -20,18 +20,11 @@ import (
 // body keeps its value, and "title:" sets it to NULL.
 func posts(onChange func(ctx context.Context, tx *sql.Tx, s annals.State) error) sqlitestore.Options {
 	return sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			for _, text := range []string{
-				sqlitestore.StateTable("posts", "title TEXT", "body TEXT", "seen INTEGER"),
-				`CREATE INDEX IF NOT EXISTS posts_title ON posts (title)`,
-				`CREATE TABLE IF NOT EXISTS counts (what TEXT PRIMARY KEY, n INTEGER NOT NULL)`,
-			} {
-				if _, err := tx.ExecContext(ctx, text); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Init: executing(
+			sqlitestore.StateTable("posts", "title TEXT", "body TEXT", "seen INTEGER"),
+			`CREATE INDEX IF NOT EXISTS posts_title ON posts (title)`,
+			`CREATE TABLE IF NOT EXISTS counts (what TEXT PRIMARY KEY, n INTEGER NOT NULL)`,
+		),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Post": {
 			Table: "posts", Columns: []string{"title", "body", "seen"}, OnChange: onChange,
 			Bind: func(s annals.State) (annals.Columns, error) {
@@ -267,14 +260,7 @@ func TestTableNamesIgnoreCase(t *testing.T) {
 	t.Parallel()
 	bind := func(s annals.State) (annals.Columns, error) { return annals.Columns{"TITLE": string(s.Data)}, nil }
 	s := open(t, sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			for _, text := range []string{sqlitestore.StateTable("Posts", "Title TEXT"), sqlitestore.StateTable(`"PÖSTS"`), sqlitestore.StateTable(`"pösts"`)} {
-				if _, err := tx.ExecContext(ctx, text); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Init: executing(sqlitestore.StateTable("Posts", "Title TEXT"), sqlitestore.StateTable(`"PÖSTS"`), sqlitestore.StateTable(`"pösts"`)),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{
 			"Common": {Table: "Durable_State"}, "Same": {Table: "durable_state"},
 			"Post": {Table: "POSTS", Columns: []string{"TITLE"}, Bind: bind}, "Note": {Table: "posts"},

@@ -27,19 +27,23 @@ type Options struct {
 	// or upgrades the tables of the store, so it must change nothing when it runs again. An error undoes the transaction.
 	Init func(ctx context.Context, tx *sql.Tx) error
 	// CreateTables lets Open create the file, create or upgrade tables, and run Init. nil means true, since no other step prepares an embedded
-	// file; on a server the same option is false by default. Where it is false, call Migrate before, or run the script that Schema returns: Open
+	// file; on a server the same option is false by default. Where it is false, use NewSetup before: its Migrate, or the script of its Schema. Open
 	// changes nothing then, and is ErrInvalid when something is missing; the error says what.
 	CreateTables *bool
 	// Checksums stores a checksum with each event, snapshot and state, so that reading one with a flipped bit is ErrCorrupt. Rows that
 	// have a checksum are compared with it whenever they are read, also without this option. Additional columns of states are not
 	// included.
 	Checksums bool
+	// ReadOnly opens the store for reading: Open needs the right to read the file only, and creates and upgrades nothing, whatever CreateTables is. Every
+	// write is ErrUnsupported. Where no process has the file open, the folder must be writable, because SQLite makes files beside it. They
+	// stay, and users who write need the right to write to them.
+	ReadOnly bool
 	// Observer is told of every call. It may be nil.
 	Observer annals.Observer
 }
 
 // creates reports whether Open creates what is missing.
-func (o Options) creates() bool { return o.CreateTables == nil || *o.CreateTables }
+func (o Options) creates() bool { return !o.ReadOnly && (o.CreateTables == nil || *o.CreateTables) }
 
 // Store is an annals.Store in one SQLite file. It is also an ability.Transactor[*sql.Tx], and has these abilities (ability.Of), among others:
 //
@@ -69,10 +73,7 @@ var _ ability.Transactor[*sql.Tx] = (*Store)(nil)
 // StateTypes, or CreateTables is false and there is something to create or upgrade), ErrCorrupt (a table of the store has been changed), ErrUnsupported (a
 // newer release wrote the file) and ErrUnavailable. An error of Options.Init has no Kind.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
-	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {
-		return nil, openFault(invalid("the path must name a file; for a store in memory there is memstore"))
-	}
-	path, err := filepath.Abs(path)
+	path, err := absolute(path)
 	if err != nil {
 		return nil, openFault(err)
 	}
@@ -87,8 +88,15 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{backend: b}
 	b.self = s
-	s.Store = driver.New(view{b, b}, driver.Options{Name: "sqlite", Self: s, Atomically: s.atomically, Observer: o.Observer})
+	s.Store = driver.New(view{b, b}, driver.Options{Name: "sqlite", Self: s, Atomically: s.atomically, Observer: o.Observer, ReadOnly: o.ReadOnly})
 	return s, nil
+}
+
+func absolute(path string) (string, error) {
+	if path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsRune(path, 0) {
+		return "", invalid("the path must name a file; for a store in memory there is memstore")
+	}
+	return filepath.Abs(path)
 }
 
 // DB is a read-only pool on the same file, for queries on the user's own tables. It is closed with the store.

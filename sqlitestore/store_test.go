@@ -47,6 +47,14 @@ func raw(tb testing.TB, path string) *sql.DB {
 	return db
 }
 
+// executing is an Options.Init.
+func executing(texts ...string) func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, strings.Join(texts, ";"))
+		return err
+	}
+}
+
 func mustExec(tb testing.TB, db interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, text string, args ...any,

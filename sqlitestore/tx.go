@@ -47,8 +47,8 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
 		return s.backend.alone(ctx, func(ctx context.Context, t *transaction) error {
 			within := &txSession{t: t, ctx: ctx}
-			defer within.end()
-			err := driver.InTx(ctx, s.Store, driver.Transaction{Driver: view{within, s.backend}}, func(ctx context.Context, in *driver.Store) error { return fn(ctx, t.tx, in) })
+			defer within.end(errEnded)
+			err := s.within(ctx, within, func(ctx context.Context, in annals.Store) error { return fn(ctx, t.tx, in) })
 			if err == nil {
 				err = within.broken()
 			}
@@ -57,9 +57,20 @@ func (s *Store) InTx(ctx context.Context, fn func(ctx context.Context, tx *sql.T
 	})
 }
 
-// atomically is InTx without writes of the caller's own.
+// atomically is InTx without writes of the caller's own. Such transactions share a COMMIT with each other and with other writes, unless a change
+// handler could want a *sql.Tx.
 func (s *Store) atomically(ctx context.Context, fn func(ctx context.Context, in annals.Store) error) error {
-	return s.InTx(ctx, func(ctx context.Context, _ *sql.Tx, in annals.Store) error { return fn(ctx, in) })
+	if s.backend.types.handled() {
+		return s.InTx(ctx, func(ctx context.Context, _ *sql.Tx, in annals.Store) error { return fn(ctx, in) })
+	}
+	return driver.Write(ctx, s.Store, annals.Call{Op: "transaction"}, func(ctx context.Context) error {
+		return s.backend.beside(ctx, func(within *txSession) error { return s.within(ctx, within, fn) })
+	})
+}
+
+// within runs fn with a store that reads and writes in a transaction.
+func (s *Store) within(ctx context.Context, within *txSession, fn func(ctx context.Context, in annals.Store) error) error {
+	return driver.InTx(ctx, s.Store, driver.Transaction{Driver: view{within, s.backend}}, func(ctx context.Context, in *driver.Store) error { return fn(ctx, in) })
 }
 
 // txSession is the session of one transaction. One call at a time uses the connection.
@@ -68,14 +79,17 @@ type txSession struct {
 
 	mu    sync.Mutex
 	t     *transaction
-	ended bool
+	ended error // of each use from now on; nil before end
 	err   error // a failure after which the transaction must not be committed
 }
 
-func (s *txSession) end() {
+var errEnded = &annals.Error{Kind: annals.ErrClosed, Err: errors.New("the transaction has ended")}
+
+// end waits for the use that is under way. Later uses are err.
+func (s *txSession) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended = true
+	s.ended = err
 }
 
 func (s *txSession) broken() error {
@@ -88,8 +102,8 @@ func (s *txSession) broken() error {
 func (s *txSession) usable(ctx context.Context) error {
 	once(ctx)
 	switch {
-	case s.ended:
-		return &annals.Error{Kind: annals.ErrClosed, Err: errors.New("the transaction has ended")}
+	case s.ended != nil:
+		return s.ended
 	case ctx.Err() != nil:
 		return withdrawn(ctx)
 	}
@@ -109,7 +123,18 @@ func (s *txSession) readTx(ctx context.Context, fn func(context.Context, *statem
 	return s.read(ctx, fn)
 }
 
-func (s *txSession) write(ctx context.Context, w *write) error { return s.alone(ctx, w.apply) }
+func (s *txSession) write(ctx context.Context, w *write) error {
+	if s.t.tx != nil || !w.single {
+		return s.alone(ctx, w.apply)
+	}
+	return s.read(ctx, func(ctx context.Context, _ *statements) error {
+		err := w.apply(context.WithoutCancel(ctx), s.t)
+		if !refused(err) && !breaksRule(err) {
+			s.err = err
+		}
+		return err
+	})
+}
 
 // alone runs fn in the transaction. When fn fails, a savepoint undoes what it has written, and the user's function may continue.
 func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transaction) error) error {
@@ -119,11 +144,15 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 		return err
 	}
 	// Without the end of ctx: SQLite rolls the whole transaction back when a write is interrupted.
-	uninterrupted, interrupt := context.WithCancel(context.WithoutCancel(ctx))
-	defer interrupt()
-	defer context.AfterFunc(s.ctx, interrupt)()
-	if s.err = s.stillOpen(uninterrupted); s.err != nil {
-		return s.err
+	uninterrupted := context.WithoutCancel(ctx)
+	if s.t.tx != nil { // no other call is in it
+		var interrupt context.CancelFunc
+		uninterrupted, interrupt = context.WithCancel(uninterrupted)
+		defer interrupt()
+		defer context.AfterFunc(s.ctx, interrupt)()
+		if s.err = s.stillOpen(uninterrupted); s.err != nil {
+			return s.err
+		}
 	}
 	if _, s.err = s.t.exec(uninterrupted, `SAVEPOINT annals`); s.err != nil {
 		return s.err

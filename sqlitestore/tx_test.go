@@ -141,10 +141,7 @@ func TestInTxConstraint(t *testing.T) {
 func TestInTxStateHalfWritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("carts", "amount INTEGER CHECK (amount > 0)"))
-			return err
-		},
+		Init: executing(sqlitestore.StateTable("carts", "amount INTEGER CHECK (amount > 0)")),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Cart": {Table: "carts", Columns: []string{"amount"},
 			Bind: func(s annals.State) (annals.Columns, error) { return annals.Columns{"amount": int64(s.Data[0])}, nil }}},
 	})
@@ -171,10 +168,7 @@ func TestInTxStateHalfWritten(t *testing.T) {
 // When SQLite has rolled the transaction back and the function ignores it, nothing that the function writes afterwards is kept.
 func TestInTxRolledBackInside(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `CREATE TABLE notes (text TEXT); CREATE TRIGGER harsh BEFORE INSERT ON notes BEGIN SELECT raise(ROLLBACK, 'no'); END`)
-		return err
-	}})
+	s := open(t, sqlitestore.Options{Init: executing(`CREATE TABLE notes (text TEXT); CREATE TRIGGER harsh BEFORE INSERT ON notes BEGIN SELECT raise(ROLLBACK, 'no'); END`)})
 	for _, writes := range []bool{true, false} {
 		err := s.InTx(t.Context(), func(ctx context.Context, tx *sql.Tx, in annals.Store) error {
 			mustAppend(t, in, commit("T|1", 0, 1))

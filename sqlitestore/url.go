@@ -10,7 +10,7 @@ import (
 )
 
 // OpenURL opens sqlite:chat.db (relative to the working directory) or sqlite:///var/lib/chat.db. The URL must not have a host. Its
-// parameters are checksums and create=false.
+// parameters are checksums, create=false and read_only.
 func (o Options) OpenURL(ctx context.Context, u *url.URL) (annals.Store, error) {
 	path, o, err := o.fromURL(u)
 	if err != nil {

@@ -77,8 +77,11 @@ func (v *values) integer(column string, least, most int64) int64 {
 	return least
 }
 
-// lastMicros is the last microsecond of the year 9999. Later times cannot be written as text in RFC 3339.
-const lastMicros = 253402300799_999999
+// The first microsecond of the year 2, before which no snapshot was taken, and the last of the year 9999. Later times cannot be written as text in RFC 3339.
+const (
+	firstMicros = -62104060800_000000
+	lastMicros  = 253402300799_999999
+)
 
 func (v *values) any64(column string) int64  { return v.integer(column, math.MinInt64, math.MaxInt64) }
 func (v *values) micros(column string) int64 { return v.integer(column, 0, lastMicros) }

@@ -13,7 +13,7 @@ import (
 const pollInterval = 100 * time.Millisecond
 
 // Watch is ability.Watcher.
-func (v view) Watch(ctx context.Context, f annals.Filter) (<-chan struct{}, error) {
+func (v view) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
 	return v.b.watchers.Watch(ctx, f.Slices), nil
 }
 

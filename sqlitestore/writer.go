@@ -19,11 +19,13 @@ import (
 const (
 	maxGroupWrites = 512
 	maxGroupBytes  = 8 << 20
+	// maxMembers is how long transactions begin in a group.
+	maxMembers = 10 * time.Millisecond
 )
 
 // writer owns the connection that writes. Who has the turn uses it alone: takes the writes that wait, executes them in one transaction, and
 // answers them when COMMIT has returned. For each write that waits, a goroutine waits for the turn: its caller, so that a single writer waits
-// for no other goroutine, or one of its own where the write runs code of the user.
+// for no other goroutine, or where the write runs code of the user the server, which lasts as long as such writes wait.
 type writer struct {
 	statements *statements
 	files      files
@@ -31,12 +33,17 @@ type writer struct {
 	checksums  *checksums                  // nil where none are written
 	committed  func(dated watchers.Signal) // called after each COMMIT
 
+	begins time.Duration // maxMembers; tests set it
+
 	turn chan struct{} // has a value while somebody has the turn
 
 	mu       sync.Mutex
 	queue    []*write
+	left     int           // writes that were withdrawn since those in the queue were removed
 	wanted   int           // length of the queue at which enqueue signals gathered
 	gathered chan struct{} // of capacity 1
+	served   int           // callers of submit that the server serves
+	server   *server       // while there are some
 
 	// Only who has the turn uses these.
 	lastGroup  int // writes in the group just committed
@@ -53,13 +60,17 @@ type write struct {
 	apply func(ctx context.Context, t *transaction) error
 	bytes int
 	plain bool // it runs no code of the user, so the caller of another write may execute it
+	// single: it changes something with one statement, which SQLite undoes when it breaks a rule.
+	single bool
+	// member is set for a transaction with a function of the user, which the caller of submit runs. A group comes to it at the end.
+	member *member
 
 	taken atomic.Bool // into a group, or withdrawn by its caller
 	done  chan error  // buffered
 }
 
 func newWriter(conn *sql.Conn, f files, c clock, committed func(watchers.Signal)) *writer {
-	return &writer{files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+	return &writer{files: f, clock: c, committed: committed, gathered: make(chan struct{}, 1), turn: make(chan struct{}, 1), begins: maxMembers,
 		statements: &statements{conn: conn}}
 }
 
@@ -74,12 +85,11 @@ func (w *writer) submit(ctx context.Context, j *write) error {
 	}
 	j.done = make(chan error, 1)
 	w.enqueue(j)
-	turn := w.turn
+	turn, begun := w.turn, j.member.begins()
 	if !j.plain {
 		turn = nil
-		waiting, stop := context.WithCancel(ctx)
-		defer stop()
-		go w.serve(waiting)
+		w.serve()
+		defer w.unserve()
 	}
 	for {
 		select {
@@ -89,9 +99,15 @@ func (w *writer) submit(ctx context.Context, j *write) error {
 			w.execute(ctx, true)
 			<-w.turn
 			continue
+		case within := <-begun:
+			if err := j.member.run(within); err != nil && ctx.Err() != nil {
+				return err
+			}
+			begun = nil
+			continue
 		case <-ctx.Done():
 		}
-		if j.taken.CompareAndSwap(false, true) {
+		if w.withdraw(j) || begun != nil {
 			return withdrawn(ctx)
 		}
 		select {
@@ -103,14 +119,53 @@ func (w *writer) submit(ctx context.Context, j *write) error {
 	}
 }
 
-// serve executes one group when it has the turn, unless ctx ends before.
-func (w *writer) serve(ctx context.Context) {
-	release, err := w.exclusive(ctx)
-	if err != nil {
-		return
+// server executes groups for callers whose writes run code of the user. One goroutine does it for all of them, because a new one has to make its
+// stack larger several times.
+type server struct {
+	queued chan struct{} // holds one: such a write was queued
+	stop   context.CancelFunc
+}
+
+// serve has the server execute a write that is in the queue, until the caller calls unserve.
+func (w *writer) serve() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.served++; w.served == 1 {
+		ctx, stop := context.WithCancel(context.Background())
+		w.server = &server{queued: make(chan struct{}, 1), stop: stop}
+		go w.run(ctx, w.server.queued)
 	}
-	defer release()
-	w.execute(ctx, false)
+	select {
+	case w.server.queued <- struct{}{}:
+	default:
+	}
+}
+
+func (w *writer) unserve() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.served--; w.served == 0 {
+		w.server.stop()
+	}
+}
+
+// run executes what is queued, until ctx ends.
+func (w *writer) run(ctx context.Context, queued <-chan struct{}) {
+	for {
+		select {
+		case <-queued:
+		case <-ctx.Done():
+			return
+		}
+		for w.anyWaits(false) {
+			release, err := w.exclusive(ctx)
+			if err != nil {
+				return
+			}
+			w.execute(ctx, false)
+			release()
+		}
+	}
 }
 
 // exclusive waits until the caller has the turn, until it calls release.
@@ -138,6 +193,26 @@ func (w *writer) enqueue(j *write) {
 	}
 }
 
+// withdraw takes j out of the queue, and reports whether it could: false means that j is being executed. When more than half of the queue may have been
+// withdrawn, withdraw removes these writes. Otherwise they would stay in memory as long as another process has the write lock, or a function of the
+// user has a transaction.
+func (w *writer) withdraw(j *write) bool {
+	if !j.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left++; 2*w.left > len(w.queue) {
+		w.clean()
+	}
+	return true
+}
+
+// clean removes the writes that were taken or withdrawn. w.mu is held.
+func (w *writer) clean() {
+	w.queue, w.left = slices.DeleteFunc(w.queue, func(j *write) bool { return j.taken.Load() }), 0
+}
+
 // group is the writes of one transaction.
 type group struct {
 	writes   []*write
@@ -147,6 +222,8 @@ type group struct {
 	plain    bool          // takes plain writes only
 	expected int           // writes in the group before
 	patience time.Duration // how long to wait for this number
+	members  []*write      // that waited when the first of them began
+	until    time.Time     // no more of them begin; zero: none has begun
 }
 
 // execute executes one group. It takes the writes when the transaction has begun; until then they can be withdrawn. While another process
@@ -162,7 +239,9 @@ func (w *writer) execute(ctx context.Context, plain bool) {
 	case err != nil && ctx.Err() != nil:
 		return // the others wait for the turn
 	case err != nil:
-		w.take(&g)
+		for w.take(&g) || w.takeMember(&g) {
+			continue
+		}
 	default:
 		err = w.apply(&g)
 	}
@@ -172,15 +251,19 @@ func (w *writer) execute(ctx context.Context, plain bool) {
 		g.fail(err)
 	default: // one of them may be the cause
 		for _, j := range g.writes {
-			w.retry(j)
+			w.retry(j, err)
 		}
 	}
 }
 
-// retry executes a write of a group that was rolled back in a transaction of its own.
-func (w *writer) retry(j *write) {
+// retry executes a write of a group that was rolled back because of cause in a transaction of its own. A function of the user runs once.
+func (w *writer) retry(j *write, cause error) {
 	for {
-		alone := group{writes: []*write{j}, full: true}
+		if j.member.ran() {
+			j.done <- &annals.Error{Kind: annals.ErrUnavailable, Err: cause}
+			return
+		}
+		alone := group{writes: []*write{j}, full: true, plain: true}
 		err := w.begin(context.Background())
 		if err == nil {
 			err = w.apply(&alone)
@@ -189,6 +272,7 @@ func (w *writer) retry(j *write) {
 			alone.fail(err)
 			return
 		}
+		cause = err
 	}
 }
 
@@ -206,7 +290,7 @@ func (g *group) fail(err error) {
 func (w *writer) apply(g *group) error {
 	ctx := context.Background()
 	t := &transaction{statements: w.statements, clock: &w.clock, checksums: w.checksums}
-	for len(g.answers) < len(g.writes) || w.take(g) || w.gather(g) {
+	for len(g.answers) < len(g.writes) || w.take(g) || w.gather(g) || w.takeMember(g) {
 		for _, j := range g.writes[len(g.answers):] {
 			answer := j.apply(ctx, t)
 			g.answers = append(g.answers, answer)
@@ -266,12 +350,12 @@ func (w *writer) check(kind error) error {
 // its own, and all others would wait for that fsync and the next. It waits for as many writes as the group before had, and at most half
 // as long as its COMMIT took. After a group of one write it does not wait.
 func (w *writer) gather(g *group) bool {
-	if len(g.writes) == 0 || len(g.writes) >= g.expected || g.full || g.patience <= 0 {
+	if len(g.writes) >= g.expected || g.full || g.patience <= 0 {
 		return false
 	}
 	w.mu.Lock()
 	w.wanted = g.expected - len(g.writes)
-	complete := len(w.queue) >= w.wanted
+	complete := len(w.queue) >= w.wanted || len(g.writes)+len(w.queue) == 0
 	select {
 	case <-w.gathered: // a signal of an earlier call
 	default:
@@ -310,18 +394,15 @@ func (w *writer) yield() {
 
 // refused reports whether err, a result of apply, means that the transaction is as it was before. It is true for nil.
 func refused(err error) bool {
-	if err == nil {
-		return true
-	}
 	e := (*annals.Error)(nil)
-	return errors.As(err, &e)
+	return err == nil || errors.As(err, &e)
 }
 
 // anyWaits reports whether there is a write that execute can take.
 func (w *writer) anyWaits(plain bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue = slices.DeleteFunc(w.queue, func(j *write) bool { return j.taken.Load() })
+	w.clean()
 	return slices.ContainsFunc(w.queue, func(j *write) bool { return j.plain || !plain })
 }
 
@@ -332,7 +413,7 @@ func (w *writer) take(g *group) bool {
 	before := len(g.writes)
 	w.queue = slices.DeleteFunc(w.queue, func(j *write) bool {
 		g.full = g.full || len(g.writes) > 0 && g.bytes+j.bytes > maxGroupBytes
-		if g.full || g.plain && !j.plain {
+		if g.full || g.plain && !j.plain || j.member != nil {
 			return false
 		}
 		if j.taken.CompareAndSwap(false, true) {
@@ -342,6 +423,30 @@ func (w *writer) take(g *group) bool {
 		return true
 	})
 	return len(g.writes) > before
+}
+
+// takeMember takes one of the transactions that waited when it was called for g for the first time, and reports whether there is one. From then on g
+// takes nothing else: a function of the user may wait for another transaction that has begun, and that has no answer before the COMMIT.
+func (w *writer) takeMember(g *group) bool {
+	if g.until.IsZero() && !g.plain {
+		w.mu.Lock()
+		for _, j := range w.queue {
+			if j.member != nil {
+				g.members = append(g.members, j)
+			}
+		}
+		w.mu.Unlock()
+		g.full, g.until = true, time.Now().Add(w.begins)
+	}
+	for len(g.members) > 0 && time.Now().Before(g.until) {
+		j := g.members[0]
+		g.members = g.members[1:]
+		if j.taken.CompareAndSwap(false, true) {
+			g.writes = append(g.writes, j)
+			return true
+		}
+	}
+	return false
 }
 
 // checkEvery is how long the files are taken to be there after they were checked: in a series of groups the check after one COMMIT counts

@@ -66,14 +66,8 @@ func TestLoneWriterCommitsEach(t *testing.T) {
 func TestGroupIsolatesMembers(t *testing.T) {
 	t.Parallel()
 	s, release := held(t, sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			if _, err := tx.ExecContext(ctx, sqlitestore.StateTable("carts", "amount INTEGER CHECK (amount > 0)")); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, `CREATE TRIGGER IF NOT EXISTS harsh BEFORE INSERT ON carts WHEN new.amount = 13
-				BEGIN SELECT raise(ROLLBACK, 'unlucky'); END`)
-			return err
-		},
+		Init: executing(sqlitestore.StateTable("carts", "amount INTEGER CHECK (amount > 0)"),
+			`CREATE TRIGGER IF NOT EXISTS harsh BEFORE INSERT ON carts WHEN new.amount = 13 BEGIN SELECT raise(ROLLBACK, 'unlucky'); END`),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Cart": {Table: "carts", Columns: []string{"amount"},
 			Bind: func(s annals.State) (annals.Columns, error) { return annals.Columns{"amount": int64(s.Data[0])}, nil }}},
 	})
@@ -123,10 +117,7 @@ func TestGroupIsolatesMembers(t *testing.T) {
 // A write for which the database has no space fails alone, and later writes succeed.
 func TestFullDatabase(t *testing.T) {
 	t.Parallel()
-	s, release := held(t, sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `PRAGMA max_page_count = 64`)
-		return err
-	}})
+	s, release := held(t, sqlitestore.Options{Init: executing(`PRAGMA max_page_count = 64`)})
 	large := annals.Commit{ID: "T|large", Events: []annals.NewEvent{{Payload: annals.Payload{SerializerID: 1, Data: make([]byte, 1<<20)}}}}
 	var wg sync.WaitGroup
 	wg.Go(func() { mustAppend(t, s, commit("T|1", 0, 2)) })
@@ -176,6 +167,30 @@ func TestWithdrawnWrite(t *testing.T) {
 	wantKind(t, err, annals.ErrUnavailable)
 }
 
+// Writes that are withdrawn while another process has the lock do not stay in memory.
+func TestWithdrawnWritesAreDropped(t *testing.T) {
+	t.Parallel()
+	s, release := held(t, sqlitestore.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var waits, wg sync.WaitGroup
+	waits.Go(func() { mustAppend(t, s, commit("T|waits", 0, 1)) })
+	sqlitestore.AwaitQueue(s, 1)
+	for i := range 100 {
+		wg.Go(func() {
+			_, err := s.Journal().Append(ctx, commit(annals.PersistenceID(fmt.Sprintf("T|%d", i)), 0, 1))
+			wantKind(t, err, annals.ErrUnavailable)
+		})
+	}
+	sqlitestore.AwaitQueue(s, 101)
+	cancel()
+	wg.Wait()
+	if n := sqlitestore.Queued(s); n > 2 {
+		t.Errorf("%d writes are in the queue, and one waits", n)
+	}
+	release()
+	waits.Wait()
+}
+
 // A caller whose context ends may use its slice again at once, whether or not the write is executed.
 func TestEventsAreCopied(t *testing.T) {
 	t.Parallel()
@@ -211,10 +226,7 @@ func TestContextEndsInFlight(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	s := open(t, sqlitestore.Options{
-		Init: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, sqlitestore.StateTable("slow", "text TEXT"))
-			return err
-		},
+		Init: executing(sqlitestore.StateTable("slow", "text TEXT")),
 		StateTypes: map[string]annals.StateType[*sql.Tx]{"Slow": {Table: "slow", Columns: []string{"text"},
 			Bind: func(annals.State) (annals.Columns, error) {
 				once.Do(func() { close(entered); <-leave })

@@ -186,13 +186,13 @@ func skipStateInvalid(h *harness) {
 	h.wantNoState(id, 0)
 }
 
-// watched waits for a signal of every append; there may be more signals than appends.
+// watched waits for a signal of every append, with its slice; there may be more signals than appends.
 func watched(h *harness) {
 	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
 	defer cancel()
 	id := h.id()
 	slice := annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}
-	var watches []<-chan struct{}
+	var watches []<-chan annals.SliceRange
 	for _, f := range []annals.Filter{{}, {Type: id.Type(), Slices: slice}} {
 		signals, err := able[ability.Watcher](h).Watch(ctx, f)
 		if err != nil {
@@ -203,8 +203,10 @@ func watched(h *harness) {
 	for after := range annals.SeqNr(3) {
 		h.append(h.commit(id, after, 1))
 		for _, signals := range watches {
-			if _, open := <-signals; !open {
-				h.Fatalf("watch: got no signal of event %d within 30 seconds, want one", after+1)
+			for written, open := <-signals; !open || !written.Contains(id.Slice()); written, open = <-signals {
+				if !open {
+					h.Fatalf("watch: got no signal of event %d, with its slice, within 30 seconds, want one", after+1)
+				}
 			}
 		}
 	}

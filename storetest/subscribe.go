@@ -21,7 +21,7 @@ var subscribeCases = []testCase{
 	{id: "SUBSCRIBE-3", about: "the next delivery of an entity comes after the acknowledgement of the one before", needs: needs(events, subscribes), run: oneOpenDelivery},
 	{id: "SUBSCRIBE-4", about: "loops of one name share the events, and go on for one that ends; names are independent", needs: needs(events, subscribes), run: sharedSubscription},
 	{id: "SUBSCRIBE-5", about: "deliveries fit the filter", needs: needs(events, subscribes), run: filteredSubscription},
-	{id: "SUBSCRIBE-6", about: "After, Behind, Limit and an empty name are ErrInvalid", needs: needs(subscribes), run: invalidSubscriptions},
+	{id: "SUBSCRIBE-6", about: "After, Behind, Limit, and a name that is empty or no valid text, are ErrInvalid", needs: needs(subscribes), run: invalidSubscriptions},
 	{id: "SUBSCRIBE-7", about: "a loop ends with its context and with the store; then an acknowledgement is refused", needs: needs(events, subscribes), run: subscriptionEnds},
 	{id: "SUBSCRIBE-8", about: "an entity that was forgotten and begins again is delivered from its first number", needs: needs(events, subscribes, forgets), run: subscribedAfterForget},
 	{id: "SUBSCRIBE-9", about: "the loops of a name have the same filter", needs: needs(events, subscribes), run: subscribedWithAnotherFilter},
@@ -274,7 +274,9 @@ func invalidSubscriptions(h *harness) {
 		_, err := collect(able[ability.Subscriber](h).Subscribe(h.ctx, name, f))
 		h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("of %q with the filter %+v", name, f))
 	}
-	refused("", annals.Filter{})
+	for _, name := range []string{"", "a\xff", "a\x00b"} {
+		refused(name, annals.Filter{})
+	}
 	refused("s", annals.Filter{After: annals.Offset{SeqNr: 1}})
 	refused("s", annals.Filter{Behind: 1})
 	refused("s", annals.Filter{Limit: 1})

@@ -19,6 +19,9 @@ var timeCases = []testCase{
 	{id: "TIME-6", about: "imported times are kept in microseconds or Config.TimeUnit, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
 	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
 	{id: "TIME-8", about: "an imported time of any age is kept, or is ErrInvalid and nothing is written", needs: needs(events, eventTimes), run: extremeTimes},
+	{id: "TIME-10", about: "a snapshot in a year that is not stored is ErrInvalid, and bounds in any year choose by time", needs: needs(snapshots), run: extremeSnapshots},
+	{id: "TIME-11", about: "a query after a time in any year yields what is after it", needs: needs(events, eventQueries), run: extremeAfter},
+	{id: "TIME-12", about: "a Reset to a time in any year forgets what is after it", needs: needs(offsets), run: extremeResets},
 	{id: "TIME-4", about: "a process with a slow clock that has read the events before gives the next ones no earlier time", needs: needs(events, times, slowClock), run: slowClockOfEvents},
 	{id: "TIME-9", about: "a process with a slow clock that has the number of the last event from elsewhere writes none that queries show before it", needs: needs(events, times, eventQueries, slowClock), run: slowClockByReceipt},
 	{id: "TIME-5", about: "a process with a slow clock that has read a state gives its next revision no earlier time", needs: needs(states, slowClock), run: slowClockOfStates},
@@ -162,6 +165,76 @@ func extremeTimes(h *harness) {
 		}
 		if year := given.UTC().Year(); (year < 2 || year > 9999) && err == nil {
 			h.Errorf("append of an event in the year %d: got no error, want ErrInvalid", year)
+		}
+	}
+}
+
+// Times that are before and after all others. Their microseconds or milliseconds are no numbers of 64 bits.
+var (
+	earliest = []time.Time{time.Unix(math.MinInt64/2, 0), time.UnixMicro(math.MinInt64).Add(-1), time.UnixMilli(math.MinInt64), time.Date(-300_000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	latest   = []time.Time{time.Unix(math.MaxInt64/2, 0), time.UnixMicro(math.MaxInt64).Add(1), time.UnixMilli(math.MaxInt64), time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)}
+)
+
+func extremeSnapshots(h *harness) {
+	id := h.id()
+	h.snapshotFixture(id)
+	for _, t := range slices.Concat(earliest, latest) {
+		s := snapshotAt(id, 16)
+		s.Time = t
+		h.wantKind(h.store.Snapshots().Save(h.ctx, s), annals.ErrInvalid, "save a snapshot of the time %v", t)
+	}
+	for _, t := range earliest {
+		h.wantSnapshot(id, annals.SnapshotCriteria{MinTime: t}, 15)
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxTime: t}, 0)
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxTime: t})
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
+	}
+	for _, t := range latest {
+		h.wantSnapshot(id, annals.SnapshotCriteria{MaxTime: t}, 15)
+		h.wantSnapshot(id, annals.SnapshotCriteria{MinTime: t}, 0)
+		h.deleteSnapshots(id, annals.SnapshotCriteria{MinTime: t, MaxTime: t})
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, 15)
+	}
+	h.deleteSnapshots(id, annals.SnapshotCriteria{MaxTime: latest[0]})
+	h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
+}
+
+func extremeAfter(h *harness) {
+	h.write(h.id(), 0, 2)
+	for want, times := range map[int][]time.Time{2: earliest, 0: latest} {
+		for _, t := range times {
+			if es := h.queryEvents(annals.Filter{After: annals.Offset{Time: t}}, want); len(es) != want {
+				h.Errorf("query events after %v: got %s, want %d", t, span(es), want)
+			}
+			newest, err := h.store.Query().Newest(h.ctx, annals.Filter{After: annals.Offset{Time: t}})
+			if err != nil || (newest == annals.Offset{}) != (want == 0) {
+				h.Errorf("newest event after %v: got %+v, %v", t, newest, err)
+			}
+		}
+	}
+}
+
+func extremeResets(h *harness) {
+	beyond := offsetAt("Thing|a", 1, 10)
+	h.saveProgress(annals.Progress{Through: through(5), Offsets: []annals.Offset{beyond}})
+	reset := func(t time.Time) {
+		h.Helper()
+		if err := h.store.Offsets().Reset(h.ctx, "p", annals.SliceRange{}, annals.Offset{Time: t}); err != nil {
+			h.Errorf("reset to %v: got error %v, want none", t, err)
+		}
+	}
+	for _, t := range latest {
+		reset(t)
+		h.wantHandled("p", beyond)
+		if got := h.handledOf("p", "Thing|b"); got.Compare(through(5)) != 0 {
+			h.Errorf("offset of %q after a reset to %v: got %+v, want %+v", "Thing|b", t, got, through(5))
+		}
+	}
+	for _, t := range earliest {
+		h.saveOffsets("p", beyond)
+		reset(t)
+		if got := h.handledOf("p", "Thing|a"); got.Covers(offsetAt("Thing|a", 1, 0)) {
+			h.Errorf("offset of %q after a reset to %v: got %+v, want one that covers nothing", "Thing|a", t, got)
 		}
 	}
 }

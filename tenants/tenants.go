@@ -121,7 +121,11 @@ func fault(name string, kind, err error) error {
 // begin opens the store of t.
 func (s *Stores) begin(ctx context.Context, t *tenant) {
 	defer t.cancel()
-	err := panics.Contain("open the store of tenant "+quote.Text(t.name), "", func() (err error) { t.store, err = s.open(ctx, t.name); return err })
+	op := "open the store of tenant " + quote.Text(t.name)
+	err := panics.Contain(op, "", func() (err error) { t.store, err = s.open(ctx, t.name); return err })
+	if err == nil && t.store == nil {
+		err = &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: errors.New("there is none, and no error")}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.err = err
@@ -187,7 +191,7 @@ func (s *Stores) close(t *tenant) {
 
 // end closes the store of t.
 func (s *Stores) end(t *tenant) {
-	err := t.store.Close()
+	err := panics.Contain("close the store of tenant "+quote.Text(t.name), "", t.store.Close)
 	if err != nil {
 		s.o.Logger.Warn("annals: the store of a tenant was not closed", "tenant", t.name, "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -290,6 +291,17 @@ func TestPanics(t *testing.T) {
 	if err := s.Use(t.Context(), "a", nil); !errors.Is(err, annals.ErrPanic) {
 		t.Errorf("a panic of open: %v", err)
 	}
+	s, err = tenants.New(func(context.Context, string) (annals.Store, error) { return nil, nil }, tenants.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := func(context.Context, annals.Store) error { t.Error("used"); return nil }
+	if err := s.Use(t.Context(), "a", used); !errors.Is(err, annals.ErrInvalid) {
+		t.Errorf("no store of open: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestRefused(t *testing.T) {
@@ -303,4 +315,33 @@ func TestRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
+}
+
+// ending is a store whose Close ends its goroutine.
+type ending struct{ annals.Store }
+
+func (ending) Close() error { runtime.Goexit(); return nil }
+
+// A store whose Close does not return holds up neither the next use of its tenant nor Close.
+func TestCloseEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		open := func(context.Context, string) (annals.Store, error) { return ending{memstore.New()}, nil }
+		s, err := tenants.New(open, tenants.Options{Idle: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.Use(t.Context(), "a", func(context.Context, annals.Store) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+		}
+		if err := s.Use(t.Context(), "a", func(context.Context, annals.Store) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); !errors.Is(err, annals.ErrPanic) {
+			t.Errorf("closed: %v", err)
+		}
+	})
 }

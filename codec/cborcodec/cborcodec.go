@@ -42,12 +42,7 @@ func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
 	return codec.Of(serializer, manifest, encode, unmarshal[T], former...)
 }
 
-// Was reads CBOR payloads with a former manifest as an O, and lift makes a T of the O. The current format of T may be another one.
-func Was[O, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
-	return codec.WasOf(serializer, manifest, unmarshal[O], lift)
-}
-
-var format = readback.Format{Marshalers: []reflect.Type{
+var format = readback.Format{Tag: "cbor", Marshalers: []reflect.Type{
 	reflect.TypeFor[cbor.Marshaler](), reflect.TypeFor[cbor.Unmarshaler](),
 	reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](),
 }}

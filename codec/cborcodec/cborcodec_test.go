@@ -40,7 +40,7 @@ func TestFormerVersions(t *testing.T) {
 	t.Parallel()
 	type v1 struct{ Name string }
 	lift := func(v v1) (person, error) { return person{Name: v.Name}, nil }
-	c := cborcodec.Of("person#2", codec.Was("person", lift), cborcodec.Was("person", lift))
+	c := cborcodec.Of("person#2", codec.Was(codec.JSON[v1]("person"), lift), codec.Was(cborcodec.Of[v1]("person"), lift))
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}

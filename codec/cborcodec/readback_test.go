@@ -98,6 +98,10 @@ func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"invalid UTF-8": encodes("a\xff"), "an invalid key": encodes(map[string]int{"\xff": 1}), "deep inside": encodes([][]string{{"a"}, {strings.Repeat("b", 70_000), "\xff"}}),
 		"in an any": encodes[any](map[string]any{"a": "\xff"}), "1,002 levels": encodes(deep(501)), "an interface": encodes([]shape{square{2}}),
 		"year 10000": encodes(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "seconds in the zone": encodes([]any{time.Unix(0, 0).In(time.FixedZone("", 53*60+28))}),
+		"a field that JSON leaves out": encodes(struct {
+			V any `json:"-" cbor:"v"`
+		}{time.Unix(0, 0).In(time.FixedZone("", 1))}),
+		"seconds in the zone of a key": encodes(map[any]int{time.Unix(0, 0).In(time.FixedZone("", 1)): 1}), "two keys of one time": encodes(map[time.Time]int{time.Unix(0, 0).UTC(): 1, time.Unix(0, 0).In(time.FixedZone("", 0)): 2}),
 		"two keys become one": encodes(map[any]int{int8(1): 1, int64(1): 2}),
 	} {
 		if err := encode(); err == nil || !strings.Contains(err.Error(), "codec: encode") {

@@ -44,11 +44,6 @@ func Map[T any, M proto.Message](manifest string, toMessage func(T) (M, error), 
 	return codec.Of(serializer, manifest, codec.ReadBack(encode, decode), decode, former...)
 }
 
-// Was reads payloads with a former manifest as a message O, and lift makes a T of it. The current format of T may be another one.
-func Was[O proto.Message, T any](manifest string, lift func(O) (T, error)) codec.Former[T] {
-	return codec.WasOf(serializer, manifest, unmarshal[O], lift)
-}
-
 // deep is the least size, in bytes, of a message with more levels than the library reads, which are 10,000: each level has a tag and a length.
 const deep = 20_000
 

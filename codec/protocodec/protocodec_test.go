@@ -57,8 +57,8 @@ func TestFormerVersions(t *testing.T) {
 	t.Parallel()
 	type v1 struct{ Name string }
 	c := protocodec.Of("text#3",
-		codec.Was("text", func(v v1) (*wrapperspb.StringValue, error) { return wrapperspb.String(v.Name), nil }),
-		protocodec.Was("text#2", func(v *wrapperspb.BytesValue) (*wrapperspb.StringValue, error) {
+		codec.Was(codec.JSON[v1]("text"), func(v v1) (*wrapperspb.StringValue, error) { return wrapperspb.String(v.Name), nil }),
+		codec.Was(protocodec.Of[*wrapperspb.BytesValue]("text#2"), func(v *wrapperspb.BytesValue) (*wrapperspb.StringValue, error) {
 			return wrapperspb.String(string(v.GetValue())), nil
 		}))
 	for _, p := range []annals.Payload{
@@ -134,7 +134,7 @@ func (person) named() {}
 func TestMap(t *testing.T) {
 	t.Parallel()
 	c := protocodec.Map("person#2", toStruct, fromStruct,
-		protocodec.Was("person", func(m *wrapperspb.StringValue) (person, error) { return person{Last: m.GetValue()}, nil }))
+		codec.Was(protocodec.Of[*wrapperspb.StringValue]("person"), func(m *wrapperspb.StringValue) (person, error) { return person{Last: m.GetValue()}, nil }))
 	union := codec.Union[named](c)
 	if err := union.(interface{ Validate() error }).Validate(); err != nil {
 		t.Fatal(err)

@@ -86,10 +86,13 @@ func (c *cache) put(subject string, r *ring, until time.Time) {
 	})
 }
 
+// drop removes the keys of subject, but not that they are destroyed.
 func (c *cache) drop(subject string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(subject)
+	if r := c.rings[subject]; r != nil && !r.destroyed() {
+		c.remove(subject)
+	}
 }
 
 func (c *cache) remove(subject string) {

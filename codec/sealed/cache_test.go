@@ -2,6 +2,7 @@ package sealed_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,41 @@ func TestDestroyDuringRead(t *testing.T) {
 	c := newCodec(keys)
 	wantDecoded(t, c, p, ada)
 	wantDecoded(t, c, p, named{"7", gone})
+}
+
+// A rotation that is overtaken by Destroy does not bring the keys back into memory, with the answer of a read that began before.
+func TestDestroyDuringRotate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory, m := memstore.New(), newMaster(t)
+		p := encode(t, newCodec(newKeys(t, memory, m)), ada)
+		reading, rotated := make(chan struct{}), make(chan struct{})
+		reads := 0
+		var keys *sealed.Keys
+		keys = newKeys(t, &faulty.Store{Store: memory, Around: func(ctx context.Context, _ *faulty.Call, run func() error) error {
+			err := run()
+			switch reads++; reads {
+			case 1: // of Decode
+				close(reading)
+				<-rotated
+			case 2: // of Rotate
+				if err := keys.Destroy(ctx, "7"); err != nil {
+					t.Error(err)
+				}
+			}
+			return err
+		}}, m)
+		c := newCodec(keys)
+		go func() {
+			<-reading
+			if err := keys.Rotate(t.Context(), "7"); !errors.Is(err, sealed.ErrForgotten) {
+				t.Errorf("rotated: %v", err)
+			}
+			close(rotated)
+		}()
+		wantDecoded(t, c, p, ada)
+		wantDecoded(t, c, p, named{"7", gone})
+	})
 }
 
 // A Keys has no more subjects in memory than it says, and none after the time.

@@ -208,7 +208,7 @@ func TestMovedMembers(t *testing.T) {
 
 	p2 := p
 	p2.Manifest = "postcard"
-	corrupt("another manifest", sealed.Except(codec.JSON("card", codec.Was("postcard", func(l letter) (letter, error) { return l, nil })), keys,
+	corrupt("another manifest", sealed.Except(codec.JSON("card", codec.Was(codec.JSON[letter]("postcard"), func(l letter) (letter, error) { return l, nil })), keys,
 		func(letter) string { return "" }, func(l letter) letter { return l }), p2)
 
 	payloads := sealed.Payloads(plainLetters, keys, func(l letter) string { return l.Subject }, func(string) letter { return letter{} })
@@ -308,7 +308,7 @@ func TestExceptRefuses(t *testing.T) {
 		"keys":      sealed.Except(codec.JSON[string]("x"), nil, strings.Clone, strings.Clone),
 		"subject":   sealed.Except(codec.JSON[string]("x"), keys, nil, strings.Clone),
 		"forgotten": sealed.Except(codec.JSON[string]("x"), keys, strings.Clone, nil),
-		"inner":     sealed.Except(codec.JSON[string]("x", codec.Was("x", func(s string) (string, error) { return s, nil })), keys, strings.Clone, strings.Clone),
+		"inner":     sealed.Except(codec.JSON[string]("x", codec.Was(codec.JSON[string]("x"), func(s string) (string, error) { return s, nil })), keys, strings.Clone, strings.Clone),
 	} {
 		if err := c.(interface{ Validate() error }).Validate(); err == nil {
 			t.Errorf("%s: no fault", name)

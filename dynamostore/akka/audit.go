@@ -43,8 +43,11 @@ func lostBefore(err error) error {
 func (s *snapshots) owned(it plan.Item) (annals.PersistenceID, *ability.Damage) {
 	key := plan.KeyText(it[attrPar])
 	id, ok := strings.CutPrefix(key, s.name+akkakeys.Events)
-	if !ok || id == "" {
-		return "", plan.Misplaced("", 0, fmt.Errorf("table %q: the key %s is not of the journal %s", s.table, quote.Text(key), quote.Text(s.name)))
+	switch {
+	case ok && id != "":
+		return annals.PersistenceID(id), nil
+	case !ok && s.named.Knows(key):
+		return "", nil // of another journal
 	}
-	return annals.PersistenceID(id), nil
+	return "", plan.Misplaced("", 0, fmt.Errorf("table %q: the key %s is of no known journal", s.table, quote.Text(key)))
 }

@@ -80,11 +80,15 @@ func Purge(ctx context.Context, s annals.Store, id annals.PersistenceID) error {
 }
 
 func (j *journal) purge(ctx context.Context, id annals.PersistenceID) error {
-	last, err := j.LastSeqNr(ctx, id)
+	m, err := j.marks(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := j.remove(ctx, id, span{to: annals.MaxSeqNr, high: last, most: mostListed}, 0); err != nil {
+	last, err := j.last(ctx, id, m)
+	if err != nil {
+		return err
+	}
+	if err := j.remove(ctx, id, span{to: annals.MaxSeqNr, high: last, most: mostListed, low: min(m.low, mostDeleted)}, 0); err != nil {
 		return err
 	}
 	if err := j.x.DeleteAll(ctx, j.Table, j.Counters(id, akkakeys.Low, akkakeys.High)); err != nil {

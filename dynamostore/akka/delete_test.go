@@ -239,3 +239,53 @@ func TestDeleteLeavesTheLastRow(t *testing.T) {
 		t.Errorf("left are %v, %v", found, err)
 	}
 }
+
+// A million deleted events leave ten thousand empty groups, which are no sign of a wrong marker.
+func TestPurgeBehindManyDeletedEvents(t *testing.T) {
+	t.Parallel()
+	x, j := filled(t, 5, 1)
+	const last = 100 * (mostListed + 5)
+	c := annals.Commit{ID: entityID, After: last - 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event("e")}}
+	if _, err := j.Append(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.DeleteTo(t.Context(), entityID, 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Write(t.Context(), plan.Write{Ops: []plan.Op{j.putLow(entityID, last-250)}}); err != nil { // in a group without events
+		t.Fatal(err)
+	}
+	found, _, _, err := j.list(t.Context(), entityID)
+	if err != nil || !slices.Equal(found, []annals.SeqNr{last}) {
+		t.Errorf("listed %v, %v", found, err)
+	}
+	if err := j.purge(t.Context(), entityID); err != nil || len(x.Items(journalTable)) != 0 {
+		t.Errorf("purge has left %d items, %v", len(x.Items(journalTable)), err)
+	}
+}
+
+// A lost event is missed in the group of the greatest number, too, which has fewer numbers than others.
+func TestLostInTheLastGroup(t *testing.T) {
+	t.Parallel()
+	const first = annals.MaxSeqNr - annals.MaxSeqNr%perGroup
+	x, j := filled(t, 0, 1)
+	for n := first; n < first+5; n++ {
+		c := annals.Commit{ID: entityID, After: n - 1, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{plantest.Event("e")}}
+		if _, err := j.Append(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.DeleteAll(t.Context(), journalTable, []plan.Item{j.key(entityID, first+2)}); err != nil {
+		t.Fatal(err)
+	}
+	var got []annals.SeqNr
+	var failed error
+	for e, err := range j.Replay(t.Context(), entityID, first, annals.MaxSeqNr) {
+		if failed = err; err == nil {
+			got = append(got, e.SeqNr-first)
+		}
+	}
+	if !slices.Equal(got, []annals.SeqNr{0, 1}) || !errors.Is(failed, annals.ErrCorrupt) {
+		t.Errorf("replayed %v, %v", got, failed)
+	}
+}

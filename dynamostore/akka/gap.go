@@ -78,17 +78,20 @@ func (r *reader) look(ctx context.Context, from, to annals.SeqNr) error {
 	if i := a.at(to + 1); from > a.from && len(a.rows) > 0 && (to == a.to || i < len(a.rows) && a.rows[i].n == to+1) {
 		return nil
 	}
-	first, last := groupOf(from-1)*perGroup, groupOf(min(to, annals.MaxSeqNr-1)+1)*perGroup+perGroup-1
-	*a = surroundings{from: annals.SeqNr(first), to: to}
-	rows, err := r.rowsOf(ctx, span{from: annals.SeqNr(first), to: annals.SeqNr(last), high: to, most: mostEmpty})
+	first, last := (from-1)-(from-1)%perGroup, annals.MaxSeqNr
+	if next := min(to, last-1) + 1; groupOf(next) < groupOf(last) { // the last group has fewer numbers
+		last = next - next%perGroup + perGroup - 1
+	}
+	*a = surroundings{from: first, to: to}
+	rows, err := r.rowsOf(ctx, span{from: first, to: last, high: to, most: mostEmpty})
 	if err == nil && len(rows) > 0 {
 		var more []row
-		if w := rows[len(rows)-1]; w.last >= annals.SeqNr(last) && w.last < annals.MaxSeqNr {
-			more, err = r.rowsOf(ctx, span{from: annals.SeqNr(last) + 1, to: w.last + 1})
+		if w := rows[len(rows)-1]; w.last >= last && w.last < annals.MaxSeqNr {
+			more, err = r.rowsOf(ctx, span{from: last + 1, to: w.last + 1})
 			rows = append(rows, more...)
 		}
-		if w := rows[0]; err == nil && w.first < annals.SeqNr(first) {
-			more, err = r.rowsOf(ctx, span{from: max(w.first, r.marks.low), to: annals.SeqNr(first) - 1, high: annals.SeqNr(first), most: mostEmpty})
+		if w := rows[0]; err == nil && w.first < first {
+			more, err = r.rowsOf(ctx, span{from: max(w.first, r.marks.low), to: first - 1, high: first, most: mostEmpty})
 			rows = append(more, rows...)
 		}
 	}

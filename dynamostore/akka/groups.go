@@ -16,8 +16,9 @@ type span struct {
 	from, to annals.SeqNr
 	// high is in the highest marked group. A read goes on behind it, up to the first empty group.
 	high   annals.SeqNr
-	most   int      // how many groups in a row may be empty before that of high; more are an error with errEmpty
-	fields []string // attributes to return; nil is all
+	most   int          // how many groups in a row may be empty before that of high; more are an error with errEmpty
+	low    annals.SeqNr // events with lower numbers are deleted: groups of these may be empty
+	fields []string     // attributes to return; nil is all
 }
 
 // mostEmpty is more groups in a row than writers leave empty. Deletes can leave more.
@@ -53,7 +54,7 @@ func (j *journal) read(ctx context.Context, id annals.PersistenceID, s span) ite
 					empty = 0
 				}
 				if p.Last {
-					if !filled {
+					if !filled && group >= groupOf(s.low) {
 						empty++
 					}
 					filled = false

@@ -54,7 +54,10 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		return annals.Receipt{}, err
 	}
 	if !out.Repeated {
-		j.known.Change(c.ID, func(known, bool) known { return known{last: last} })
+		_ = j.x.Then(ctx, func(context.Context, plan.Executor) error {
+			j.known.Change(c.ID, func(known, bool) known { return known{last: last} })
+			return nil
+		})
 	}
 	return annals.Receipt{SeqNr: last, Repeated: out.Repeated}, nil
 }

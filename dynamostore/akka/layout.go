@@ -40,8 +40,8 @@ type Journal struct {
 	// not store. They are recognised by the writer ids of the events beside them, but not where a writer of the plugin has only stored
 	// one event or batch. There a replay without Gaps is ErrCorrupt. Gaps also accepts events that are lost as other rows prove.
 	Gaps bool
-	// OtherNames are the names of other journals in the same table. Open refuses a table if some of its items are of journals
-	// with other names, and none is of a journal with Name.
+	// OtherNames are the names of other journals in the same tables. Open refuses a table if some of its items are of journals
+	// with other names, and none is of a journal with Name. In the snapshot table that is Snapshot.Name.
 	OtherNames []string
 }
 
@@ -69,10 +69,9 @@ func (l Layout) Plan() (plan.Offer, error) {
 		return plan.Offer{}, err
 	}
 	offer := plan.Offer{Name: "akka", Capabilities: annals.Capabilities{Limits: annals.Limits{MaxEvents: maxEvents, MaxIDBytes: j.MaxID(groupOf(annals.MaxSeqNr))}}}
-	c := &offer.Capabilities
+	c, samples := &offer.Capabilities, []plan.Sample(nil)
 	if !l.Journal.Off {
-		offer.Tables = append(offer.Tables, j.shape())
-		offer.Check = plan.Compare(j.Sample())
+		offer.Tables, samples = append(offer.Tables, j.shape()), append(samples, j.Sample())
 		c.Events, c.Repeatable, c.IDQueries = true, true, j.index != ""
 	}
 	s := l.snapshots(j.Name)
@@ -84,10 +83,11 @@ func (l Layout) Plan() (plan.Offer, error) {
 		return j.Row(it, owner)
 	}
 	if !l.Snapshot.Off {
-		offer.Tables = append(offer.Tables, s.shape())
+		offer.Tables, samples = append(offer.Tables, s.shape()), append(samples, s.named.Sample())
 		c.Snapshots, c.ManySnapshots = true, true
 		c.Limits.MaxIDBytes = min(c.Limits.MaxIDBytes, akkakeys.MaxKey-len(s.partition("")))
 	}
+	offer.Check = plan.Compare(samples...)
 	offer.On = func(x plan.Executor) plan.Contracts {
 		j, s := *j, *s
 		j.x, s.x = x, x

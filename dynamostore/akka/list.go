@@ -9,8 +9,12 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 )
 
-// mostListed is how many groups in a row a delete or ListAll finds empty before it takes a marker for wrong.
-const mostListed = 10_000
+// mostListed is how many groups in a row a delete or ListAll finds empty before it takes a marker for wrong. Groups of deleted
+// events are not counted up to the number mostDeleted.
+const (
+	mostListed  = 10_000
+	mostDeleted = 100 * mostListed * perGroup
+)
 
 // ListAll is the plugin's diagnostic message of that name: the numbers of all events that are stored, including those below the mark of the lowest
 // number, and the marks of the lowest number and of the highest group, of all shards, of which the greatest ones count. All are in ascending order.
@@ -29,8 +33,8 @@ func (j *journal) list(ctx context.Context, id annals.PersistenceID) (numbers, l
 	}
 	slices.Sort(lowest)
 	slices.Sort(highest)
-	high := max(greatest(lowest), greatest(highest))
-	for p, err := range j.read(ctx, id, span{to: annals.MaxSeqNr, high: high, most: mostListed, fields: keyFields}) {
+	low := greatest(lowest)
+	for p, err := range j.read(ctx, id, span{to: annals.MaxSeqNr, high: max(low, greatest(highest)), most: mostListed, low: min(low, mostDeleted), fields: keyFields}) {
 		if err != nil {
 			return numbers, lowest, highest, err
 		}

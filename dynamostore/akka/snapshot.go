@@ -31,14 +31,17 @@ const snapshotOverhead = 253
 type snapshots struct {
 	x           plan.Executor
 	table, name string
-	index       string // orders the snapshots of an entity by time
-	old         bool   // writes the payload with a header, in attrPay
+	named       akkakeys.Journal // the names of the journals in the table
+	index       string           // orders the snapshots of an entity by time
+	old         bool             // writes the payload with a header, in attrPay
 	byTime      bool
 }
 
 func (l Layout) snapshots(journal string) *snapshots {
 	c := l.Snapshot
-	return &snapshots{table: cmp.Or(c.Table, "akka-persistence-snapshot"), name: cmp.Or(c.Name, journal), index: cmp.Or(c.Index, "ts-idx"), old: c.Old, byTime: c.ByTime}
+	s := &snapshots{table: cmp.Or(c.Table, "akka-persistence-snapshot"), name: cmp.Or(c.Name, journal), index: cmp.Or(c.Index, "ts-idx"), old: c.Old, byTime: c.ByTime}
+	s.named = akkakeys.Journal{Table: s.table, Hash: attrPar, Name: s.name, Others: l.Journal.OtherNames}
+	return s
 }
 
 // shape is the table of the plugin.

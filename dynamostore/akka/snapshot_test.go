@@ -307,3 +307,21 @@ func TestRecoveryByTimeBehindDeletes(t *testing.T) {
 	}
 	recovered(7)
 }
+
+// Snapshots of other journals in the table are no damage.
+func TestOwnersOfSnapshots(t *testing.T) {
+	t.Parallel()
+	offer, err := akka.Layout{Journal: akka.Journal{Name: "orders", OtherNames: []string{"shop"}}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]annals.PersistenceID{"orders-P-a": "a", "shop-P-a": "", "orders-P-": "damaged", "third-P-a": "damaged"} {
+		id, damage := offer.Row(snapshotTable, plan.Item{"par": plan.S(key), "seq": plan.N(1)})
+		if damage != nil {
+			id += "damaged"
+		}
+		if id != want {
+			t.Errorf("the row of %s is of %q (%v), want %q", key, id, damage, want)
+		}
+	}
+}

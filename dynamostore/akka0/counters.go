@@ -47,12 +47,12 @@ func (j *journal) last(ctx context.Context, id annals.PersistenceID) (counted, l
 	return counted, last, nil
 }
 
-// count is the op that writes the counter of event n, on condition that it is lower.
-func (j *journal) count(id annals.PersistenceID, n annals.SeqNr) plan.Op {
+// count is the op that writes the counter of event n, on condition that it is not above after.
+func (j *journal) count(id annals.PersistenceID, after, n annals.SeqNr) plan.Op {
 	it := j.high(id, n)
 	it[numberName] = plan.N(n)
-	return plan.Op{Table: j.Table, Put: it, Condition: "attribute_not_exists(#key) OR #number < :n",
-		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":n": plan.N(n)}}
+	return plan.Op{Table: j.Table, Put: it, Condition: "attribute_not_exists(#key) OR #number <= :after",
+		Names: map[string]string{"#key": keyName, "#number": numberName}, Values: plan.Item{":after": plan.N(after)}}
 }
 
 // guard is plan.Contracts.Guard. An append of the next number has a counter, which never goes down, unless the plugin has lost it; then there is the event.
@@ -91,9 +91,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		}
 	}
 	for _, m := range slices.Compact([]annals.SeqNr{n - (n-after-1)%annals.SeqNr(j.Shards), n}) { // the first is the highest one with the counter of after+1
-		op := j.count(id, m)
-		op.Condition, op.Values = "attribute_not_exists(#key) OR #number <= :after", plan.Item{":after": plan.N(after)}
-		w.Ops = append(w.Ops, op)
+		w.Ops = append(w.Ops, j.count(id, after, m))
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return plan.KeyText(old[numberName]) == plan.KeyText(plan.N(n)) }
 	out, err := j.x.Write(ctx, w)

@@ -139,3 +139,20 @@ func TestLostCounter(t *testing.T) {
 		t.Errorf("the last number is %d after a delete of event 8", last)
 	}
 }
+
+// A writer that has not noticed that others have stored events, and removed them, does not use their numbers again, also not where several events of
+// its commit have the same counter.
+func TestStaleWriterWithFewShards(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 2, 3, 1000} {
+		for to := annals.SeqNr(6); to <= 9; to++ {
+			b := newBench(t, akka0.Layout{SequenceShards: shards, Permanent: true})
+			b.fill("d", to)
+			b.must(b.Journal.DeleteTo(t.Context(), "d", to))
+			if err := b.append("d", 6, 10); !errors.Is(err, annals.ErrConflict) { // after 5
+				t.Errorf("%d shards, %d events were stored and removed: %v", shards, to, err)
+			}
+			b.must(b.append("d", to+1, to+5))
+		}
+	}
+}

@@ -53,7 +53,7 @@ func (d deletion) run(ctx context.Context, events iter.Seq2[stored, error]) erro
 // delete marks or removes event n. With an event that has lost its counter the last number would go down, so the counter is written first.
 func (d deletion) delete(ctx context.Context, n annals.SeqNr) error {
 	if d.permanent && n > d.counted {
-		if _, err := plan.Try(ctx, d.x, d.count(d.id, n)); err != nil {
+		if _, err := plan.Try(ctx, d.x, d.count(d.id, n-1, n)); err != nil {
 			return err
 		}
 	}

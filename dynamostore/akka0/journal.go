@@ -21,8 +21,8 @@ type journal struct {
 }
 
 // Append is annals.Journal. The events and their counters are one transaction. Each event is on condition that there is none with its
-// number: an item without payload is not an event. Each counter is on condition that it is lower: the event whose number it has, or one
-// after it, may have been removed.
+// number: an item without payload is not an event. Each counter is on condition that it is not above c.After: the event whose number it has
+// may have been removed.
 func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	last := c.After + annals.SeqNr(len(c.Events))
 	w := plan.Write{Token: plan.TokenOf(j.Table, j.Name, string(c.ID), strconv.FormatInt(int64(c.After), 10), c.WriteID.String())}
@@ -31,7 +31,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		w.Ops = append(w.Ops, plan.Op{Table: j.Table, Put: j.eventItem(c, n, &c.Events[i]),
 			Condition: "attribute_not_exists(#payload) AND attribute_not_exists(#number)", Names: map[string]string{"#payload": payloadName, "#number": numberName}})
 		if last-n < annals.SeqNr(j.Shards) { // a transaction writes an item once: the highest number that the counter has
-			w.Ops = append(w.Ops, j.count(c.ID, n))
+			w.Ops = append(w.Ops, j.count(c.ID, c.After, n))
 		}
 	}
 	w.Refused = func(old []plan.Item, _ bool) error {

@@ -17,8 +17,8 @@ func (t *table) Append(ctx context.Context, c annals.Commit) (annals.Receipt, er
 	if err := t.announce(ctx, c.ID); err != nil {
 		return annals.Receipt{}, err
 	}
-	if c.After > lastNumber-annals.SeqNr(len(c.Events)) {
-		return annals.Receipt{}, plan.Misfit("the number of the last event would be above %d", lastNumber)
+	if err := numbersFit(c); err != nil {
+		return annals.Receipt{}, err
 	}
 	if t.index != "" && !t.times.Knows(c.ID, c.After) {
 		if _, err := t.LastSeqNr(ctx, c.ID); err != nil {
@@ -49,11 +49,22 @@ func (t *table) Append(ctx context.Context, c annals.Commit) (annals.Receipt, er
 		return repeatedReceipt(c.ID, out.Old[0])
 	}
 	r := annals.Receipt{SeqNr: c.After + annals.SeqNr(len(c.Events)), Time: now}
-	t.times.LearnTo(c.ID, now, r.SeqNr)
+	_ = t.x.Then(ctx, func(context.Context, plan.Executor) error {
+		t.times.LearnTo(c.ID, now, r.SeqNr)
+		return nil
+	})
 	if last := c.Events[len(c.Events)-1].Time; t.index == "" && !last.IsZero() {
 		r.Time = last.UTC().Truncate(time.Microsecond)
 	}
 	return r, nil
+}
+
+// numbersFit is ErrInvalid for a commit whose last number is too high.
+func numbersFit(c annals.Commit) error {
+	if c.After > lastNumber-annals.SeqNr(len(c.Events)) {
+		return plan.Misfit("the number of the last event would be above %d", lastNumber)
+	}
+	return nil
 }
 
 // repeatedReceipt returns the receipt of the commit in an item. Its time is that of the last event, or of the commit when that is deleted.
@@ -131,7 +142,7 @@ func (t *table) SkipTo(ctx context.Context, id annals.PersistenceID, after, n an
 		case rec.tombstone() && rec.write == (annals.WriteID{}) && rec.seq == after+1 && rec.last() == n:
 			return nil // an earlier try has written it
 		case rec.last() != after:
-			return &annals.Error{After: after, Last: rec.last(), Kind: annals.ErrConflict}
+			return &annals.Error{After: after, Last: max(rec.last(), 0), Kind: annals.ErrConflict}
 		case !rec.tombstone():
 			if err := t.DeleteTo(ctx, id, rec.seq-1); err != nil {
 				return err

@@ -205,7 +205,7 @@ func (t *table) checkSettings(ctx context.Context, it plan.Item) error {
 		}
 		return t.check(ctx, t.x, false)
 	case index != t.index:
-		return plan.Misfit("table %q was created with the index %q for queries, not with %q", t.name, index, t.index)
+		return plan.Misfit("table %q was created with the index %q for queries, not with %q: Index (index= in a URL) names that of the table; FillIndex adds one", t.name, index, t.index)
 	case missing:
 		return plan.Misfit("the index %q of table %q is not yet filled", index, t.name)
 	}

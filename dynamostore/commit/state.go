@@ -105,6 +105,9 @@ func (s states) Write(ctx context.Context, x plan.Executor, w plan.StateWrite) (
 			return s.eventMisfit(ctx, x, w, last)
 		}
 		c := annals.Commit{ID: w.ID, After: w.After, Events: []annals.NewEvent{*w.Event}, WriteID: w.WriteID}
+		if err := numbersFit(c); err != nil {
+			return annals.Receipt{}, err
+		}
 		write.Ops = append(write.Ops, s.journal.commitOp(c, &w.Time))
 	}
 	out, err := x.Write(ctx, write)

@@ -77,7 +77,9 @@ func (f failing) DeleteAll(ctx context.Context, table string, keys []plan.Item) 
 }
 
 // Then is plan.Executor.
-func (f failing) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) { do(ctx, f) }
+func (f failing) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, f)
+}
 
 // index lets the journal's index show only the rows that shows reports.
 func (d *defect) index(shows func(it plan.Item) bool) {

@@ -27,10 +27,9 @@ func (j *journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to anna
 			return err
 		}
 	}
-	j.x.Then(ctx, func(ctx context.Context, x plan.Executor) {
-		err = j.remove(ctx, x, numbered.Part{ID: id, From: 1, To: max(to, h.deleted), Fields: []string{attrOccurred, attrWriteID}}, h.deleted+1)
+	return j.x.Then(ctx, func(ctx context.Context, x plan.Executor) error {
+		return j.remove(ctx, x, numbered.Part{ID: id, From: 1, To: max(to, h.deleted), Fields: []string{attrOccurred, attrWriteID}}, h.deleted+1)
 	})
-	return err
 }
 
 // mark sets the mark of the events that are deleted, unless it is higher already.

@@ -80,7 +80,7 @@ func (p library) persist(ctx context.Context, n, version annals.SeqNr, by string
 		put.Condition, put.Names = "attribute_not_exists(#p)", map[string]string{"#p": "pkey"}
 	}
 	_, err := p.x.Write(ctx, plan.Write{Ops: []plan.Op{
-		{Table: "snapshot", Key: plan.Item{"pkey": plan.S("Thread-0"), "skey": plan.S("Thread-42-0")}, Update: "set #v = :after",
+		{Table: "snapshot", Key: plan.Item{"pkey": plan.S("Thread-0"), "skey": plan.S("Thread-42-0")}, Update: "SET #v = :after",
 			Condition: "#v = :before", Names: map[string]string{"#v": "version"}, Values: plan.Item{":before": plan.N(int64(version)), ":after": plan.N(int64(version) + 1)}}, put},
 		Refused: func([]plan.Item, bool) error { return errLock }, Token: plan.NewToken()})
 	return err

@@ -106,7 +106,7 @@ func (l Layout) faults() error {
 	wrong(apart && (l.Shards != 0 || l.Keys.isSet() || l.BareAID || l.Types != nil || l.Format.isSet() || l.Journal.Index != "" || l.Journal.OccurredAt != 0 || s.Index != ""),
 		"the tables of %s have no Shards, Keys, BareAID, Types, Format, OccurredAt, Journal.Index and Snapshot.Index", peers[l.Peer].name)
 	wrong(!apart && l.Head != "", "the tables of %s have no table of heads", peers[l.Peer].name)
-	wrong(!apart && l.Shards < 1, "%d shards", l.Shards)
+	wrong(!apart && l.Shards < 1, "Shards is %d, and must be the shard count of the library's program (shards= in a URL)", l.Shards)
 	switch l.Journal.OccurredAt {
 	case 0, time.Nanosecond, time.Microsecond, time.Millisecond, time.Second:
 	default:

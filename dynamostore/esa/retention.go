@@ -34,10 +34,10 @@ type copies struct {
 // written is called after a write of sn. An error must not change the result of the write, which is stored.
 func (c *copies) written(ctx context.Context, sn annals.Snapshot) {
 	if c.keep > 0 {
-		c.x.Then(ctx, func(ctx context.Context, x plan.Executor) {
+		_ = c.x.Then(ctx, func(ctx context.Context, x plan.Executor) error {
 			outside := *c
 			outside.x = x
-			_ = outside.retain(ctx, sn.ID, sn.SeqNr)
+			return outside.retain(ctx, sn.ID, sn.SeqNr)
 		})
 	}
 }

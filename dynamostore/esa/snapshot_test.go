@@ -353,8 +353,8 @@ func (x *failing) Write(ctx context.Context, w plan.Write) (plan.Outcome, error)
 	return x.Executor.Write(ctx, w)
 }
 
-func (x *failing) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
-	do(ctx, x)
+func (x *failing) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, x)
 }
 
 // The payloads of the gateway of 2023 are strings, its heads have no ttl and no last_updated_at, and it has no copies.

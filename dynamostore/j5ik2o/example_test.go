@@ -38,7 +38,7 @@ var counters = behavior.EventSourced[int, ValueAdded, int, int]{
 		return annals.PersistenceID("counter-" + id)
 	},
 	Events: codec.JSON("com.example.Counter$ValueAdded#2",
-		codec.Was("com.example.Counter$ValueAdded", func(e valueAddedV1) (ValueAdded, error) { return ValueAdded{e.Value}, nil })),
+		codec.Was(codec.JSON[valueAddedV1]("com.example.Counter$ValueAdded"), func(e valueAddedV1) (ValueAdded, error) { return ValueAdded{e.Value}, nil })),
 	Decide: func(_, add int) ([]ValueAdded, error) { return []ValueAdded{{add}}, nil },
 	Evolve: func(sum int, e ValueAdded) int { return sum + e.N },
 	Reply:  func(sum, _ int, _ []ValueAdded) int { return sum },

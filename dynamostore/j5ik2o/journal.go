@@ -22,7 +22,8 @@ type journal struct {
 	times        *plan.Times
 }
 
-// Append is annals.Journal. Each event is a row, on condition that there is none at its key. Several rows are one transaction.
+// Append is annals.Journal. Each event is a row, on condition that there is none with an id at its key: the plugin's update in place of an event
+// that does not exist makes a row without one. Several rows are one transaction.
 func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 	now := j.times.NotBefore(c.ID, j.rows.x.Now())
 	w := plan.Write{Ops: make([]plan.Op, len(c.Events)), Refused: func(old []plan.Item, _ bool) error { return j.refusal(c, old) }}
@@ -31,7 +32,7 @@ func (j *journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, 
 		if err != nil {
 			return annals.Receipt{}, err
 		}
-		w.Ops[i] = plan.Create(j.rows.Name, it, j.columns.PartitionKey)
+		w.Ops[i] = plan.Create(j.rows.Name, it, j.columns.PersistenceID)
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { // deletes remove the last row after the others
 		id, _ := plan.Text(old, j.columns.PersistenceID)
@@ -156,7 +157,7 @@ func (j *journal) SkipTo(ctx context.Context, id annals.PersistenceID, after, n 
 		if err != nil {
 			return err
 		}
-		w.Ops = append(w.Ops, plan.Create(j.rows.Name, it, j.columns.PartitionKey))
+		w.Ops = append(w.Ops, plan.Create(j.rows.Name, it, j.columns.PersistenceID))
 	}
 	w.Ops[len(w.Ops)-1].Ours = func(old plan.Item) bool { return j.rows.OwnerOf(old) == id && j.skipped(old) }
 	if after > 0 {

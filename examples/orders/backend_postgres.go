@@ -16,7 +16,11 @@ const postgresOutbox = `CREATE TABLE IF NOT EXISTS outbox (order_id TEXT, seq_nr
 
 // schemaOfPostgres is for administrators who create tables by hand.
 func schemaOfPostgres() (string, error) {
-	store, err := pgstore.Schema(pgstore.Options{})
+	setup, err := pgstore.NewSetup(nil, pgstore.Options{})
+	if err != nil {
+		return "", err
+	}
+	store, err := setup.Schema("sql")
 	return store + postgresOutbox + ";\n", err
 }
 
@@ -27,7 +31,11 @@ func migratePostgres(ctx context.Context, u *url.URL) error {
 		return errors.New("the URL of the store cannot be used") // the error of pgxpool may repeat the password
 	}
 	defer pool.Close()
-	if _, err := pgstore.Migrate(ctx, pool, pgstore.Options{}); err != nil {
+	setup, err := pgstore.NewSetup(pool, pgstore.Options{})
+	if err != nil {
+		return err
+	}
+	if _, err := setup.Migrate(ctx); err != nil {
 		return err
 	}
 	_, err = pool.Exec(ctx, postgresOutbox)

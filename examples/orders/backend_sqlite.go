@@ -20,7 +20,12 @@ var inSQLite = sqlitestore.Options{Init: func(ctx context.Context, tx *sql.Tx) e
 
 // schemaOfSQLite is for those who create the file by hand.
 func schemaOfSQLite() (string, error) {
-	return sqlitestore.Schema(inSQLite) + sqliteOutbox + ";\n", nil
+	setup, err := sqlitestore.NewSetup("", inSQLite)
+	if err != nil {
+		return "", err
+	}
+	store, err := setup.Schema("sql")
+	return store + sqliteOutbox + ";\n", err
 }
 
 // migrateSQLite opens the file with CreateTables: Open creates or upgrades the tables then, and runs Init.

@@ -16,9 +16,18 @@ func (c *Calendar) CatchUp(ctx context.Context, fire func(ctx context.Context, t
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	ran := make(chan error, 1)
-	go func() { ran <- c.Run(working, fire) }()
+	turn := make(chan struct{}, 1) // is held by fire, or by a look at what is left: while fire runs something is left
+	go func() {
+		ran <- c.Run(working, func(ctx context.Context, ts []Timer) error {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			return fire(ctx, ts)
+		})
+	}()
 	for try := 0; ; try++ {
+		turn <- struct{}{}
 		left, err := c.due(ctx)
+		<-turn
 		if err == nil && left {
 			err = backoff.Wait(ctx, try)
 		}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals"
 	. "github.com/annals-go/annals/internal/calendar"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/internal/random"
 )
 
@@ -63,6 +65,33 @@ func TestCatchUp(t *testing.T) {
 		cancel()
 		if err := w.calendar(w.store).CatchUp(ended2, fire); !errors.Is(err, context.Canceled) && !errors.Is(err, annals.ErrUnavailable) {
 			w.Errorf("after the end of the context: %v", err)
+		}
+	})
+}
+
+// CatchUp does not look what is left while timers are being handed over.
+func TestCatchUpWaitsForFire(t *testing.T) {
+	t.Parallel()
+	inWorld(t, random.New(t), func(w *world) {
+		w.precision = time.Minute
+		if err := w.calendar(w.store).Add(w.Context(), []Timer{{ID: "T|1", Due: time.Now().Add(-time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+		var reads atomic.Int64
+		counted := &faulty.Store{Store: w.store, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+			if c.ID.Type() == "annals.calendar" && !c.Writes {
+				reads.Add(1)
+			}
+			return run()
+		}}
+		fired := 0
+		err := w.calendar(counted).CatchUp(w.Context(), func(context.Context, []Timer) error {
+			time.Sleep(time.Hour)
+			fired++
+			return nil
+		})
+		if n := reads.Load(); err != nil || fired != 1 || n > 20 {
+			t.Errorf("%d batches were fired, and the record was read %d times, %v", fired, n, err)
 		}
 	})
 }

@@ -89,6 +89,30 @@ func Callers(ctx context.Context) []context.Context {
 	return callers
 }
 
+// WithCaller returns ctx for a call that a host makes on behalf of one caller: it has the values of the caller's context, but not its end or its
+// deadline, and no Callers, which may be those of a call around.
+func WithCaller(ctx, caller context.Context) context.Context { return &withValues{ctx, caller, true} }
+
+// WithValues is ctx with the values of another context, but not its end or its deadline.
+func WithValues(ctx, values context.Context) context.Context { return &withValues{ctx, values, false} }
+
+type withValues struct {
+	context.Context
+	values context.Context
+	single bool // there are no Callers
+}
+
+// Value asks the Context first: the context package finds out in this way what ends it.
+func (c *withValues) Value(key any) any {
+	if c.single && key == (callersKey{}) {
+		return nil
+	}
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}
+
 type batchKey struct{}
 
 // WithBatch returns ctx for the handling of events, which are []annals.Event.

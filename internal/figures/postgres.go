@@ -33,7 +33,7 @@ func postgresFigures() []Figure {
 	return []Figure{
 		{Name: "postgres-group-commit-64", Goal: AtLeast(2.0), Run: onPostgres(groupCommit),
 			About: "appends per second of 64 writers, each to its own entity, divided by single-row INSERTs per second of 64 writers through a bare pgx pool of 16 or 32 connections, whichever is faster"},
-		{Name: "postgres-append-cpu-64", Goal: AtMost(2.1), Run: onPostgres(appendGroups),
+		{Name: "postgres-append-cpu-64", Goal: AtMost(1.6), Run: onPostgres(appendGroups),
 			About: "processor time of the program and the server for appends of 64 writers, each to its own entity, divided by that of the same rows in INSERTs of 64 rows from arrays through one bare pgx connection"},
 		{Name: "postgres-append-1", Goal: AtLeast(0.95), Run: onPostgres(appendAlone),
 			About: "appends per second of one writer, divided by single-row INSERTs per second of one bare pgx connection"},
@@ -45,7 +45,7 @@ func postgresFigures() []Figure {
 			About: "commands a second of 64 callers to one entity, half of them reads, divided by the same with SingleOwner: what it costs that the store confirms each answer"},
 		{Name: "postgres-guarded-read", Goal: AtMost(1.3), Run: onPostgres(guardedRead),
 			About: "median duration of a transaction that reads an entity of two events and appends to another one, divided by that of one which reads only the first event, so that nothing is guarded"},
-		{Name: "postgres-recover-10", Goal: AtMost(1.5), Run: onPostgres(recoverTen),
+		{Name: "postgres-recover-10", Goal: AtMost(1.35), Run: onPostgres(recoverTen),
 			About: "processor time of the program and the server for a recovery of an entity of 10 events of 200 bytes without a snapshot, divided by that of a SELECT of its events through bare pgx"},
 		pgbenchFigure(1, 0.6), pgbenchFigure(16, 0.8), pgbenchFigure(64, 1.5),
 	}

@@ -33,8 +33,8 @@ func projectionFigures() []Figure {
 	const cpuAbout = "processor time%s of the projection in %s, divided by that of the loop"
 	const liveAbout = "processor time of a program and of PostgreSQL for an append and its handling exactly once, with 100 appends a second and %d ranges, divided by that with one range"
 	return []Figure{
-		{Name: "projection-catchup-cpu-sqlite", Goal: AtMost(1.5), Run: inverse(onSQLite(catchupSQLite(processorTime))), About: fmt.Sprintf(cpuAbout, "", "projection-catchup-sqlite")},
-		{Name: "projection-catchup-cpu-postgres", Goal: AtMost(1.9), Run: inverse(onPostgres(catchupPostgres(true))), About: fmt.Sprintf(cpuAbout, ", with that of the server,", "projection-catchup-postgres")},
+		{Name: "projection-catchup-cpu-sqlite", Goal: AtMost(1.35), Run: inverse(onSQLite(catchupSQLite(processorTime))), About: fmt.Sprintf(cpuAbout, "", "projection-catchup-sqlite")},
+		{Name: "projection-catchup-cpu-postgres", Goal: AtMost(1.25), Run: inverse(onPostgres(catchupPostgres(true))), About: fmt.Sprintf(cpuAbout, ", with that of the server,", "projection-catchup-postgres")},
 		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: onSQLite(catchupSQLite(clock)), About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
 		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres(false)), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
 		{Name: "projection-catchup-dynamodb", Goal: AtLeast(0.6), Run: catchupDynamoDB, About: fmt.Sprintf(about, "transactions of 50 puts")},
@@ -48,7 +48,7 @@ func projectionFigures() []Figure {
 			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
 				return awaitedIn(latencyPostgres(ctx, b))
 			})},
-		{Name: "projection-live-4", Goal: AtMost(1.4), Run: onPostgres(livePostgres(4)), About: fmt.Sprintf(liveAbout, 4)},
+		{Name: "projection-live-4", Goal: AtMost(1.3), Run: onPostgres(livePostgres(4)), About: fmt.Sprintf(liveAbout, 4)},
 		{Name: "projection-live-16", Goal: AtMost(1.4), Run: onPostgres(livePostgres(16)), About: fmt.Sprintf(liveAbout, 16)},
 
 		{Name: "projection-idle", Goal: AtMost(1), Run: idle,

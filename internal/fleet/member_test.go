@@ -80,10 +80,10 @@ var releases = []func(annals.Store) (*entity.Runtime[string, []string, []string]
 		return start(s, codec.JSON[Added]("added"), oneKey, keyOf)
 	},
 	func(s annals.Store) (*entity.Runtime[string, []string, []string], error) {
-		return start(s, codec.JSON("added", codec.Was("added#2", lower)), oneKey, keyOf)
+		return start(s, codec.JSON("added", codec.Was(codec.JSON[AddedV2]("added#2"), lower)), oneKey, keyOf)
 	},
 	func(s annals.Store) (*entity.Runtime[string, []string, []string], error) {
-		return start(s, codec.JSON("added#2", codec.Was("added", lift)), func(key string) AddedV2 { return AddedV2{[]string{key}} }, func(e AddedV2) []string { return e.Keys })
+		return start(s, codec.JSON("added#2", codec.Was(codec.JSON[Added]("added"), lift)), func(key string) AddedV2 { return AddedV2{[]string{key}} }, func(e AddedV2) []string { return e.Keys })
 	},
 }
 

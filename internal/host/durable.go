@@ -29,15 +29,7 @@ func NewDurable[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R
 		b.States = codec.JSON[S](b.Type)
 	}
 	m := &Durable[C, S, R]{states: store.States(), b: b, c: c, caps: store.Capabilities()}
-	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.IdempotentState, new(atomic.Int64)}, nil
-}
-
-// Send implements Model.
-func (m *Durable[C, S, R]) Send(ctx context.Context, w *Write) (annals.Receipt, error) {
-	if w.Delete {
-		return m.states.Delete(ctx, w.State)
-	}
-	return m.states.Put(ctx, w.State)
+	return Observed[C, S, R]{m, b.ID, partsOf(store), c, m.caps.Limits, m.caps.IdempotentState, new(atomic.Int64)}, nil
 }
 
 // Last implements Model.

@@ -18,8 +18,6 @@ import (
 type Model[C, S, R any] interface {
 	// New is the entity named id, not loaded.
 	New(id string, pid annals.PersistenceID) Entity[C, S, R]
-	// Send tries once to write w.
-	Send(ctx context.Context, w *Write) (annals.Receipt, error)
 	// Last is the number of the entity's newest event or revision in the store.
 	Last(ctx context.Context, pid annals.PersistenceID) (annals.SeqNr, error)
 	// SaveSnapshot saves s, whose events are stored, and then deletes what s makes superfluous.
@@ -75,6 +73,7 @@ type Write struct {
 	State  annals.StateWrite // of a durable state
 	Delete bool              // State is a delete
 
+	Began    time.Time    // of the call of Observed.Write or Confirm; zero: they look at the clock
 	snapshot bool         // a snapshot is due, which Decision.Finish takes
 	Snapshot *NewSnapshot // to be saved once the write is acknowledged, may be nil
 }
@@ -131,17 +130,25 @@ func (o *Observed[C, S, R]) CheckNumber(id string, at annals.SeqNr) error {
 }
 
 // Identify is the persistence id of the entity named id. The error is ErrInvalid when the id is, ErrPanic when domain code panicked.
-func (o *Observed[C, S, R]) Identify(op, id string) (pid annals.PersistenceID, err error) {
+func (o *Observed[C, S, R]) Identify(op, id string) (annals.PersistenceID, error) {
+	switch pid, err := o.name(op, id); {
+	case err != nil:
+		return "", err
+	case id == "":
+		return pid, &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errors.New("the entity id is empty")}
+	default:
+		return pid, valid.ID(op, pid, o.limits)
+	}
+}
+
+// name is Identify without a check of the id.
+func (o *Observed[C, S, R]) name(op, id string) (pid annals.PersistenceID, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panics.Error(op, "", p)
 		}
 	}()
-	pid = o.ID(id)
-	if id == "" {
-		return pid, &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errors.New("the entity id is empty")}
-	}
-	return pid, valid.ID(op, pid, o.limits)
+	return o.ID(id), nil
 }
 
 // Config is what a host says of itself and the options that the hosts have in common. Metadata, Projections and Observer may be nil. Observer

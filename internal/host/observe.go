@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/backoff"
+	"github.com/annals-go/annals/internal/contexts"
 )
 
 // The operations of hosts as in annals.Call. None of them is an operation of a store: one Observer may be given to both.
@@ -23,6 +24,7 @@ const (
 type Observed[C, S, R any] struct {
 	Model[C, S, R]
 	ID         func(id string) annals.PersistenceID // of the entity named id, not checked
+	store      parts                                // that Write writes to
 	c          Config
 	limits     annals.Limits
 	repeatable bool          // the store recognises a write that is sent again
@@ -34,10 +36,18 @@ func (o *Observed[C, S, R]) Load(ctx context.Context, id annals.PersistenceID, e
 	return o.observe(ctx, annals.Call{Op: OpLoad, ID: id}, e.Load)
 }
 
-// Write is Send.
+// On returns an Observed whose Write writes once, to s, which is the store within a transaction.
+func (o Observed[C, S, R]) On(s annals.Store) Observed[C, S, R] {
+	o.store = partsOf(s)
+	o.store.within = true
+	return o
+}
+
+// Write writes w. While the outcome is unknown or the store is unavailable, it sends the identical write again, until ctx ends. The store's own
+// attempts, which are limited, have ended by then. After ErrUnknown w may have been written; after any other error it was not.
 func (o *Observed[C, S, R]) Write(ctx context.Context, w *Write) (receipt annals.Receipt, err error) {
-	err = o.observe(ctx, annals.Call{Op: OpWrite, ID: w.ID(), Events: len(w.Commit.Events)}, func(ctx context.Context) (r annals.Result, err error) {
-		if receipt, r.Retries, err = Send(ctx, o.Model, w, o.repeatable); err == nil {
+	err = o.observeSince(ctx, w.Began, annals.Call{Op: OpWrite, ID: w.ID(), Events: len(w.Commit.Events)}, func(ctx context.Context) (r annals.Result, err error) {
+		if receipt, r.Retries, err = o.store.send(ctx, w, o.repeatable); err == nil {
 			r.Events, r.Bytes = len(w.Commit.Events), w.bytes()
 		}
 		o.settled(ctx, w, r.Retries, err)
@@ -63,7 +73,7 @@ func (o *Observed[C, S, R]) settled(ctx context.Context, w *Write, retries int, 
 
 // Confirm is Check.
 func (o *Observed[C, S, R]) Confirm(ctx context.Context, w *Write) error {
-	return o.observe(ctx, annals.Call{Op: OpConfirm, ID: w.ID()}, func(ctx context.Context) (annals.Result, error) {
+	return o.observeSince(ctx, w.Began, annals.Call{Op: OpConfirm, ID: w.ID()}, func(ctx context.Context) (annals.Result, error) {
 		return annals.Result{}, Check(ctx, o.Model, w)
 	})
 }
@@ -71,11 +81,15 @@ func (o *Observed[C, S, R]) Confirm(ctx context.Context, w *Write) error {
 // Ask runs fn, which executes a command of the entity named id, and tells the Observer about it, which there is: without
 // one, a host calls its own function, so that nothing is allocated for a closure.
 func (o *Observed[C, S, R]) Ask(ctx context.Context, id string, fn func(ctx context.Context) (behavior.Result[R], error)) (result behavior.Result[R], err error) {
-	pid, _ := o.Identify(OpAsk, id) // fn refuses an id that is wrong
-	err = o.observe(ctx, annals.Call{Op: OpAsk, ID: pid}, func(ctx context.Context) (r annals.Result, err error) {
-		result, err = fn(ctx)
-		return r, err
-	})
+	pid, _ := o.name(OpAsk, id)       // fn refuses an id that is wrong
+	if contexts.Callers(ctx) != nil { // of a call around, for which the command is sent
+		ctx = contexts.WithCaller(ctx, ctx)
+	}
+	b := observation{ctx: ctx, call: annals.Call{Op: OpAsk, ID: pid}}
+	b.begin(&o.c)
+	defer b.end(&err)
+	result, err = fn(b.ctx)
+	b.returned = true
 	return result, err
 }
 
@@ -98,25 +112,49 @@ func (o *Observed[C, S, R]) SaveSnapshot(ctx context.Context, s NewSnapshot) {
 
 // observe runs fn, which does what c says and returns its counts, and tells the Observer about it.
 func (o *Observed[C, S, R]) observe(ctx context.Context, c annals.Call, fn func(ctx context.Context) (annals.Result, error)) error {
-	if o.c.Observer == nil {
-		_, err := fn(ctx)
-		return err
-	}
-	c.Store = o.c.Host
-	began := time.Now()
-	ctx = o.c.Observer.Start(ctx, c)
-	var r annals.Result
-	var err error
-	returned := false
-	defer func() {
-		if r.Duration, r.Err = time.Since(began), err; !returned { // domain code has ended the goroutine
-			r.Err = Exited(c.Op, c.ID)
-		}
-		o.c.Observer.End(ctx, c, r)
-	}()
-	r, err = fn(ctx)
-	returned = true
+	return o.observeSince(ctx, time.Time{}, c, fn)
+}
+
+// observeSince is observe for a call that began before; zero is now.
+func (o *Observed[C, S, R]) observeSince(ctx context.Context, began time.Time, c annals.Call, fn func(ctx context.Context) (annals.Result, error)) (err error) {
+	b := observation{ctx: ctx, call: c, began: began}
+	b.begin(&o.c)
+	defer b.end(&err)
+	b.result, err = fn(b.ctx)
+	b.returned = true
 	return err
+}
+
+// observation is a call that the Observer is told of.
+type observation struct {
+	observer annals.Observer // nil: there is none
+	ctx      context.Context // as the Observer has it
+	call     annals.Call
+	began    time.Time
+	result   annals.Result
+	returned bool
+}
+
+// begin tells the Observer of the call.
+func (b *observation) begin(c *Config) {
+	if c.Observer == nil {
+		return
+	}
+	if b.observer, b.call.Store = c.Observer, c.Host; b.began.IsZero() {
+		b.began = time.Now()
+	}
+	b.ctx = b.observer.Start(b.ctx, b.call)
+}
+
+// end tells the Observer of the end of the call, and of its error.
+func (b *observation) end(err *error) {
+	if b.observer == nil {
+		return
+	}
+	if b.result.Duration, b.result.Err = time.Since(b.began), *err; !b.returned { // domain code has ended the goroutine
+		b.result.Err = Exited(b.call.Op, b.call.ID)
+	}
+	b.observer.End(b.ctx, b.call, b.result)
 }
 
 // bytes is the size of what w holds, counted as stores count it: payloads and metadata.
@@ -128,20 +166,4 @@ func (w *Write) bytes() (n int) {
 		n += len(s.Data)
 	}
 	return n + len(w.State.Data) + len(w.State.Metadata.Data)
-}
-
-// WithValues is ctx with the values of another context, but not its end or its deadline.
-func WithValues(ctx, values context.Context) context.Context { return &withValues{ctx, values} }
-
-type withValues struct {
-	context.Context
-	values context.Context
-}
-
-// Value asks the Context first: the context package finds out in this way what ends it.
-func (c *withValues) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
 }

@@ -47,7 +47,7 @@ func (e *sourced[C, E, S, R]) LoadAt(ctx context.Context, p Past) (r annals.Resu
 	defer func() { e.read = nil }()
 	for ; ; r.Retries++ {
 		err := e.loadAt(ctx, p)
-		if !errors.Is(err, annals.ErrTruncated) || errors.Is(err, errDeleted) || backoff.Wait(ctx, r.Retries) != nil {
+		if !truncated(err) || errors.Is(err, errDeleted) || backoff.Wait(ctx, r.Retries) != nil {
 			return r, loadFailed(e.pid, err)
 		}
 	}

@@ -18,10 +18,16 @@ func (e *sourced[C, E, S, R]) Load(ctx context.Context) (r annals.Result, err er
 	for ; ; r.Retries++ {
 		err := e.load(ctx)
 		// Deletes and snapshots of another owner overtook the read: what was built is dropped, and the entity is read again.
-		if !errors.Is(err, annals.ErrTruncated) || backoff.Wait(ctx, r.Retries) != nil {
+		if !truncated(err) || backoff.Wait(ctx, r.Retries) != nil {
 			return r, loadFailed(e.pid, err)
 		}
 	}
+}
+
+// truncated reports whether err is ErrTruncated of a store. The error of a codec may be ErrTruncated, too, and that of a load with it is ErrCorrupt.
+func truncated(err error) bool {
+	e := (*annals.Error)(nil)
+	return errors.As(err, &e) && e.Kind == annals.ErrTruncated
 }
 
 func (e *sourced[C, E, S, R]) load(ctx context.Context) error {

@@ -8,15 +8,21 @@ import (
 	"github.com/annals-go/annals/internal/backoff"
 )
 
-// Send writes w. While the outcome is unknown or the store is unavailable, it sends the identical write again, until ctx ends. The store's own
-// attempts, which are limited, have ended by then. After
-// ErrUnknown w may have been written; after any other error it was not. retries counts the tries after the first. repeatable says that the
-// store recognises a write that is sent again.
-func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write, repeatable bool) (r annals.Receipt, retries int, err error) {
+// parts are those of a store that a host writes to.
+type parts struct {
+	journal annals.Journal
+	states  annals.StateStore
+	within  bool // a transaction: nothing is sent again in it, because it may be broken and holds up others
+}
+
+func partsOf(s annals.Store) parts { return parts{journal: s.Journal(), states: s.States()} }
+
+// send is Observed.Write. retries counts the tries after the first. repeatable says that the store recognises a write that is sent again.
+func (p parts) send(ctx context.Context, w *Write, repeatable bool) (r annals.Receipt, retries int, err error) {
 	doubt := false // an earlier try may have been stored
 	for ; ; retries++ {
 		w.State.FirstTry = !doubt
-		r, err := m.Send(ctx, w)
+		r, err := p.try(ctx, w)
 		if err == nil {
 			return r, retries, nil
 		}
@@ -27,10 +33,21 @@ func Send[C, S, R any](ctx context.Context, m Model[C, S, R], w *Write, repeatab
 		if doubt && (!errors.Is(err, annals.ErrConflict) || !repeatable) {
 			err = unknown(w, err)
 		}
-		if !again || backoff.Wait(ctx, retries) != nil {
+		if !again || p.within || backoff.Wait(ctx, retries) != nil {
 			return r, retries, err
 		}
 	}
+}
+
+// try tries once to write w.
+func (p parts) try(ctx context.Context, w *Write) (annals.Receipt, error) {
+	switch {
+	case w.State.ID == "":
+		return p.journal.Append(ctx, w.Commit)
+	case w.Delete:
+		return p.states.Delete(ctx, w.State)
+	}
+	return p.states.Put(ctx, w.State)
 }
 
 // Check compares the number in the store with the one that the commands of an empty w saw: ErrConflict when another owner has written.

@@ -36,12 +36,7 @@ func NewSourced[C, E, S, R any](store annals.Store, b behavior.EventSourced[C, E
 	m := &Sourced[C, E, S, R]{store: store, journal: store.Journal(), b: b, c: c, caps: store.Capabilities()}
 	m.perCommit = m.caps.Limits
 	m.perCommit.FirstSnapshot = false // Seal adds it
-	return Observed[C, S, R]{m, b.ID, c, m.caps.Limits, m.caps.Repeatable, new(atomic.Int64)}, nil
-}
-
-// Send implements Model.
-func (m *Sourced[C, E, S, R]) Send(ctx context.Context, w *Write) (annals.Receipt, error) {
-	return m.journal.Append(ctx, w.Commit)
+	return Observed[C, S, R]{m, b.ID, partsOf(store), c, m.caps.Limits, m.caps.Repeatable, new(atomic.Int64)}, nil
 }
 
 // Last implements Model.

@@ -331,7 +331,7 @@ func liftedSnapshot(ctx context.Context, s annals.Store) error {
 		return err
 	}
 	var evolved int
-	lift := codec.Was("sum", func(sum int) (int, error) { return sum, nil })
+	lift := codec.Was(codec.JSON[int]("sum"), func(sum int) (int, error) { return sum, nil })
 	r, err := aggregate.New(s, sums("sum/2", &evolved, lift), aggregate.Options{})
 	if err != nil {
 		return err

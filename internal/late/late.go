@@ -84,8 +84,8 @@ func New(o Options) *Store {
 type Watched struct{ *Store }
 
 // Watch is ability.Watcher.
-func (s Watched) Watch(ctx context.Context, _ annals.Filter) (<-chan struct{}, error) {
-	return s.watchers.Watch(ctx, annals.SliceRange{}), nil
+func (s Watched) Watch(ctx context.Context, f annals.Filter) (<-chan annals.SliceRange, error) {
+	return s.watchers.Watch(ctx, f.Slices), nil
 }
 
 // Capabilities are those of memstore, with the Lateness.
@@ -177,12 +177,12 @@ func (s *Store) begin(id annals.PersistenceID, after annals.SeqNr, n int) write 
 	return w
 }
 
-// wake signals now and when the events of w become visible.
-func (s *Store) wake(w write) {
-	s.watchers.Wake(watchers.Everywhere)
+// wake signals w, of id, now and when its events become visible.
+func (s *Store) wake(id annals.PersistenceID, w write) {
+	s.watchers.Wake(watchers.SignalOf(id))
 	for _, at := range w.visible {
 		if d := time.Until(at); d > 0 {
-			time.AfterFunc(d, func() { s.watchers.Wake(watchers.Everywhere) })
+			time.AfterFunc(d, func() { s.watchers.Wake(watchers.SignalOf(id)) })
 		}
 	}
 }
@@ -237,7 +237,7 @@ func (j journal) Append(ctx context.Context, c annals.Commit) (annals.Receipt, e
 		j.s.mu.Unlock()
 	}
 	if err == nil {
-		j.s.wake(w)
+		j.s.wake(c.ID, w)
 	}
 	return r, err
 }
@@ -270,7 +270,7 @@ func (x states) late(w annals.StateWrite, do func() (annals.Receipt, error)) (an
 	x.s.mu.Unlock()
 	r, err := do()
 	if err == nil {
-		x.s.wake(late)
+		x.s.wake(w.ID, late)
 	}
 	return r, err
 }

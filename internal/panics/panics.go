@@ -8,8 +8,8 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// Contain runs the user's fn on a goroutine of its own and waits for it. A panic in fn, or a runtime.Goexit, becomes an *annals.Error of
-// kind ErrPanic with op and id; both are empty if the caller adds them later.
+// Contain runs the user's fn on a goroutine of its own and waits for it. A panic in fn or in a method of its error, such as that of a nil
+// pointer, or a runtime.Goexit, becomes an *annals.Error of kind ErrPanic with op and id; both are empty if the caller adds them later.
 func Contain(op string, id annals.PersistenceID, fn func() error) error {
 	// runtime.Goexit always ends the goroutine on which it is called, so fn must not run on the caller's.
 	result := make(chan error, 1)
@@ -22,7 +22,10 @@ func Contain(op string, id annals.PersistenceID, fn func() error) error {
 			}
 			result <- err
 		}()
-		err = fn()
+		if err = fn(); err != nil {
+			_ = err.Error()
+			_ = errors.Is(err, errGoexit)
+		}
 		returned = true
 	}()
 	return <-result

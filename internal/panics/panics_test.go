@@ -36,4 +36,9 @@ func TestContain(t *testing.T) {
 		}
 		_, _ = fmt.Sprint(err), errors.As(err, new(*myError)) // must not panic
 	}
+	for _, returned := range []error{(*myError)(nil), fmt.Errorf("wrapped: %w", (*annals.Error)(nil))} {
+		if err := panics.Contain("put state", "T|1", func() error { return returned }); !errors.Is(err, annals.ErrPanic) {
+			t.Errorf("got %v for an error whose methods panic, want ErrPanic", err)
+		}
+	}
 }

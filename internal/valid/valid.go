@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/annals-go/annals"
@@ -14,6 +15,9 @@ import (
 	"github.com/annals-go/annals/internal/progress"
 	"github.com/annals-go/annals/internal/quote"
 )
+
+// ErrReadOnly refuses what would write to a store that is open for reading only.
+var ErrReadOnly error = &annals.Error{Kind: annals.ErrUnsupported, Err: errors.New("the store is open for reading only (Options.ReadOnly)")}
 
 // maxFaults is how many events of a commit an error names.
 const maxFaults = 10
@@ -111,11 +115,7 @@ func SnapshotDelete(id annals.PersistenceID, c annals.SnapshotCriteria, l annals
 
 // Progress says what is wrong with p for a store with limits l. op is the operation that p, or a part of it, is for.
 func Progress(op string, p annals.Progress, l annals.Limits) error {
-	var faults []error
-	if p.Projection == "" || !validText(p.Projection) {
-		faults = append(faults, fmt.Errorf("the projection's name %s is not non-empty valid UTF-8 without U+0000", quote.Text(p.Projection)))
-	}
-	faults = append(faults, sliceFault(p.Slices))
+	faults := []error{nameFault("projection", p.Projection), sliceFault(p.Slices)}
 	if p.Epoch < 0 {
 		faults = append(faults, fmt.Errorf("the epoch is %d", p.Epoch))
 	}
@@ -151,10 +151,7 @@ func Filter(op string, f annals.Filter) error {
 
 // Subscription says what is wrong with f and the name of a subscription.
 func Subscription(name string, f annals.Filter) error {
-	faults := []error{sliceFault(f.Slices)}
-	if name == "" {
-		faults = append(faults, errors.New("there is no name"))
-	}
+	faults := []error{nameFault("subscription", name), sliceFault(f.Slices)}
 	if f.After != (annals.Offset{}) || f.Behind != 0 || f.Limit != 0 {
 		faults = append(faults, errors.New("After, Behind and Limit must be zero"))
 	}
@@ -201,6 +198,14 @@ func idFault(id annals.PersistenceID, l annals.Limits) error {
 	return nil
 }
 
+// nameFault says what is wrong with the name of a projection or subscription. Text that is not valid would be stored as other text.
+func nameFault(what, name string) error {
+	if name == "" || !validText(name) {
+		return fmt.Errorf("the name %s of the %s is not non-empty valid UTF-8 without U+0000", quote.Text(name), what)
+	}
+	return nil
+}
+
 func sliceFault(r annals.SliceRange) error {
 	from, to := r.Bounds()
 	if first := from / annals.SliceCount * annals.SliceCount; from < 0 || from >= to || to > first+annals.SliceCount || first > annals.SliceCount {
@@ -224,11 +229,15 @@ func eventFault(e *annals.NewEvent) error {
 	if !validText(e.Adapter) {
 		adapter = errors.New("the adapter's manifest is not valid UTF-8 without U+0000")
 	}
-	var at error
-	if year := e.Time.UTC().Year(); !e.Time.IsZero() && (year < 2 || year > 9999) { // no other time is rounded to the zero time
-		at = fmt.Errorf("the time is in the year %d", year)
+	return errors.Join(payloadFault(e.Payload), metadataFault(e.Metadata), tagFault(e.Tags), adapter, timeFault(e.Time))
+}
+
+// timeFault is for times that are stored. No other time than the zero time is rounded to it.
+func timeFault(t time.Time) error {
+	if year := t.UTC().Year(); !t.IsZero() && (year < 2 || year > 9999) {
+		return fmt.Errorf("the time is in the year %d", year)
 	}
-	return errors.Join(payloadFault(e.Payload), metadataFault(e.Metadata), tagFault(e.Tags), adapter, at)
+	return nil
 }
 
 // EventSize is what e takes of Limits.MaxBytes.
@@ -250,7 +259,7 @@ func tagBytes(tags []string) (n int) {
 }
 
 func snapshotFault(s *annals.Snapshot) error {
-	return errors.Join(payloadFault(s.Payload), metadataFault(s.Metadata), tagFault(s.Tags))
+	return errors.Join(payloadFault(s.Payload), metadataFault(s.Metadata), tagFault(s.Tags), timeFault(s.Time))
 }
 
 func metadataFault(p annals.Payload) error {

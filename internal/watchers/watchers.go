@@ -3,6 +3,7 @@ package watchers
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 
 	"github.com/annals-go/annals"
@@ -26,6 +27,11 @@ func SignalOf(ids ...annals.PersistenceID) (s Signal) {
 	return s
 }
 
+// slices are those of s, which is not 0, and those between them.
+func (s Signal) slices() annals.SliceRange {
+	return annals.SliceRange{From: bits.TrailingZeros64(uint64(s)) * perBit, To: bits.Len64(uint64(s)) * perBit}
+}
+
 // within is the Signal of the slices of r.
 func within(r annals.SliceRange) (s Signal) {
 	for slice := range annals.SliceCount {
@@ -43,19 +49,19 @@ type Set struct {
 	Follow func(ctx context.Context)
 
 	mu        sync.Mutex
-	open      map[chan struct{}]Signal // to what each watch listens
-	stop      context.CancelFunc       // of Follow; nil while it does not run
+	open      map[chan annals.SliceRange]Signal // to what each watch listens
+	stop      context.CancelFunc                // of Follow; nil while it does not run
 	following sync.WaitGroup
 }
 
 // Watch opens a watch for writes to the slices of r, and perhaps to slices near those. Its channel holds one signal, for all writes since
 // it was received last, and is closed when ctx ends or by Close.
-func (w *Set) Watch(ctx context.Context, r annals.SliceRange) <-chan struct{} {
-	signals := make(chan struct{}, 1)
+func (w *Set) Watch(ctx context.Context, r annals.SliceRange) <-chan annals.SliceRange {
+	signals := make(chan annals.SliceRange, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
-		w.open = map[chan struct{}]Signal{}
+		w.open = map[chan annals.SliceRange]Signal{}
 	}
 	w.open[signals] = within(r)
 	if w.Follow != nil && w.stop == nil {
@@ -79,10 +85,13 @@ func (w *Set) Wake(written Signal) {
 		if written&to == 0 {
 			continue
 		}
+		here := (written & to).slices()
 		select {
-		case signals <- struct{}{}:
+		case before := <-signals:
+			here = annals.SliceRange{From: min(here.From, before.From), To: max(here.To, before.To)}
 		default:
 		}
+		signals <- here // there is no other sender
 	}
 }
 
@@ -97,7 +106,7 @@ func (w *Set) Close() {
 }
 
 // end closes a watch, and stops Follow with the last. The lock is held.
-func (w *Set) end(signals chan struct{}) {
+func (w *Set) end(signals chan annals.SliceRange) {
 	if _, open := w.open[signals]; !open {
 		return
 	}

@@ -17,7 +17,7 @@ func TestSignalsOfSlices(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 16, 64, 100, annals.SliceCount} {
 		w := &watchers.Set{}
 		ranges := annals.SliceRanges(n)
-		watches := make([]<-chan struct{}, n)
+		watches := make([]<-chan annals.SliceRange, n)
 		for i, r := range ranges {
 			watches[i] = w.Watch(t.Context(), r)
 		}
@@ -31,7 +31,9 @@ func TestSignalsOfSlices(t *testing.T) {
 					t.Fatalf("slice %d, watch of %v: signalled %v", id.Slice(), r, signalled)
 				}
 				if signalled {
-					<-watches[i]
+					if written := <-watches[i]; !written.Contains(id.Slice()) || written.To-written.From != 16 {
+						t.Fatalf("slice %d: the signal says %v", id.Slice(), written)
+					}
 				}
 			}
 		}

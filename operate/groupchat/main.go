@@ -21,14 +21,17 @@ import (
 // profiles is the table that the program keeps profiles in.
 const profiles = "user_profile"
 
+var (
+	sqlite   = sqlitestore.Options{CreateTables: new(false), StateTypes: map[string]annals.StateType[*sql.Tx]{profile.Behavior.Type: {Table: profiles}}}
+	postgres = pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{profile.Behavior.Type: {Table: profiles}}}
+	dynamodb = dynamostore.Options{}
+)
+
 // config is what the tool knows of the program.
 var config = operate.Config{
-	Name: "groupchat",
-	Stores: annals.Openers{
-		"sqlite":   sqlitestore.Options{CreateTables: new(false), StateTypes: map[string]annals.StateType[*sql.Tx]{profile.Behavior.Type: {Table: profiles}}}.OpenURL,
-		"postgres": pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{profile.Behavior.Type: {Table: profiles}}}.OpenURL,
-		"dynamodb": dynamostore.Options{}.OpenURL,
-	},
+	Name:   "groupchat",
+	Stores: annals.Openers{"sqlite": sqlite.OpenURL, "postgres": postgres.OpenURL, "dynamodb": dynamodb.OpenURL},
+	Setups: operate.Setups{"sqlite": sqlite.SetupURL, "postgres": postgres.SetupURL, "dynamodb": dynamodb.SetupURL},
 	Entities: []operate.Entity{
 		operate.Sourced(chat.Behavior, []chat.Command{chat.Create{}, chat.Rename{}, chat.Delete{}, chat.AddMember{}, chat.RemoveMember{}, chat.Post{}, chat.Edit{}, chat.DeleteMessage{}, chat.MarkRead{}}...),
 		operate.Durable(profile.Behavior, []profile.Command{profile.SetName{}, profile.SetStatus{}, profile.Remove{}}...),

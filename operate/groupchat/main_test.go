@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"github.com/annals-go/annals/sqlitestore"
 )
 
-// The page knows the threads and the profiles of the program.
+// The page knows the threads and the profiles of the program, and doctor its tables.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/chat.db"
@@ -50,6 +51,12 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	doctor := operate.Command(config)
+	doctor.SetArgs([]string{"doctor", "--store", "sqlite:" + path})
+	doctor.SetOut(io.Discard)
+	if err := doctor.ExecuteContext(t.Context()); err != nil {
+		t.Errorf("doctor: %v", err)
+	}
 	tool, err := config.Stores.Open(t.Context(), "sqlite:"+path)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/examples/orders/audit"
 	"github.com/annals-go/annals/examples/orders/order"
@@ -21,6 +24,12 @@ import (
 	"github.com/annals-go/annals/projection"
 	"github.com/annals-go/annals/sqlitestore"
 )
+
+// TestMain names the store as the guide does: there each command reads a file that filled has made.
+func TestMain(m *testing.M) {
+	_ = os.Setenv("ANNALS_STORE", "sqlite:orders.db")
+	m.Run()
+}
 
 var update = flag.Bool("update", false, "write what the commands print into the documents")
 
@@ -34,7 +43,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			after := transcript(t, string(before), "sqlite:"+filled(t))
+			after := transcript(t, string(before), &url.URL{Scheme: "sqlite", Opaque: filled(t)})
 			if *update {
 				err = os.WriteFile(name, []byte(after), 0o644)
 			} else if after != string(before) {
@@ -60,7 +69,7 @@ func difference(before, after string) string {
 
 // transcript runs the commands of a document, indented lines that begin with "$ orders", and replaces the indented lines after each by what it
 // prints and its exit status if that is not 0.
-func transcript(t *testing.T, document, store string) string {
+func transcript(t *testing.T, document string, store *url.URL) string {
 	t.Helper()
 	var out strings.Builder
 	printed := false
@@ -96,13 +105,21 @@ func words(command string) (all []string) {
 	return all
 }
 
-func execute(t *testing.T, store string, args []string) string {
+func execute(t *testing.T, store *url.URL, args []string) string {
 	t.Helper()
 	var out bytes.Buffer
-	c := operate.Command(config)
+	stored := config
+	stored.Stores, stored.Setups = maps.Clone(config.Stores), maps.Clone(config.Setups)
+	stored.Stores["sqlite"] = func(ctx context.Context, _ *url.URL) (annals.Store, error) {
+		return config.Stores["sqlite"](ctx, store)
+	}
+	stored.Setups["sqlite"] = func(ctx context.Context, _ *url.URL) (ability.Setup, error) {
+		return config.Setups["sqlite"](ctx, store)
+	}
+	c := operate.Command(stored)
 	c.SetOut(&out)
 	c.SetErr(&out)
-	c.SetArgs(append([]string{"--store", store}, args...))
+	c.SetArgs(args)
 	if status := operate.ExitStatus(c.ExecuteContext(t.Context())); status != 0 {
 		fmt.Fprintf(&out, "exit status %d\n", status)
 	}

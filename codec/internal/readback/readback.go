@@ -2,6 +2,7 @@
 package readback
 
 import (
+	"cmp"
 	"math/big"
 	"net/netip"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 // Format says how a format treats Go values.
 type Format struct {
+	Tag        string         // the name of its tags of fields; a field without one has that of "json"
 	Marshalers []reflect.Type // interfaces by which a type can encode itself
 	Floats     bool           // an integer in an interface is decoded as a float64
 }
@@ -54,11 +56,12 @@ func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		c.add(t.Elem(), seen)
 	case reflect.Map:
+		c.Decode = c.Decode || t.Key() == timeType || t.Key().Kind() == reflect.Pointer // two keys can have one text
 		c.add(t.Key(), seen)
 		c.add(t.Elem(), seen)
 	case reflect.Struct:
 		for f := range t.Fields() {
-			if encoded(&f) {
+			if c.format.encodes(&f) {
 				c.Decode = c.Decode || f.Anonymous && f.Type.Kind() == reflect.Pointer && !f.IsExported() // only its package can set it
 				c.add(f.Type, seen)
 			}
@@ -67,9 +70,9 @@ func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
 	}
 }
 
-// encoded reports whether formats encode the field f.
-func encoded(f *reflect.StructField) bool {
-	return (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" && f.Tag.Get("cbor") != "-"
+// encodes reports whether the format encodes the field.
+func (f *Format) encodes(field *reflect.StructField) bool {
+	return (field.IsExported() || field.Anonymous) && cmp.Or(field.Tag.Get(f.Tag), field.Tag.Get("json")) != "-"
 }
 
 func (f *Format) marshals(t reflect.Type) bool {
@@ -108,7 +111,9 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 		}
 	case reflect.Map:
 		for i := v.MapRange(); fault == "" && i.Next(); {
-			fault = f.fault(i.Value(), within)
+			if fault = f.fault(i.Value(), within); fault == "" && v.Type().Key().Kind() != reflect.String { // has nothing to find
+				fault = f.fault(i.Key(), false)
+			}
 		}
 	case reflect.Struct:
 		if v.Type() == timeType {
@@ -118,7 +123,7 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 			return ""
 		}
 		for i := 0; i < v.NumField() && fault == ""; i++ {
-			if field := v.Type().Field(i); encoded(&field) {
+			if field := v.Type().Field(i); f.encodes(&field) {
 				fault = f.fault(v.Field(i), within)
 			}
 		}

@@ -244,8 +244,8 @@ func (x *withoutIndex) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.I
 	return func(yield func(plan.Item, error) bool) { yield(nil, &annals.Error{Kind: annals.ErrUnavailable}) }
 }
 
-func (x *withoutIndex) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
-	do(ctx, x)
+func (x *withoutIndex) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, x)
 }
 
 // runner runs functions on contracts.

@@ -18,8 +18,8 @@ func (x interrupted) DeleteAll(ctx context.Context, table string, keys []plan.It
 	return errors.Join(x.Executor.DeleteAll(ctx, table, keys[:1]), &annals.Error{Kind: annals.ErrUnavailable})
 }
 
-func (x interrupted) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
-	do(ctx, x)
+func (x interrupted) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, x)
 }
 
 // Readers do not read what an interrupted delete has left, and the next delete removes it, whatever its number.

@@ -132,4 +132,6 @@ func (x lagging) Query(ctx context.Context, q plan.Query) iter.Seq2[plan.Item, e
 	return x.Executor.Query(ctx, q)
 }
 
-func (x lagging) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) { do(ctx, x) }
+func (x lagging) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, x)
+}

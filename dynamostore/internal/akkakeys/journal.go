@@ -108,7 +108,7 @@ func (j Journal) fits(items []plan.Item) error {
 				return plan.Misfit("table %q: the key %s is not in one of the %d shards of SequenceShards", j.Table, quote.Text(key), j.Shards)
 			}
 		}
-		if j.knows(key) {
+		if j.Knows(key) {
 			known = true
 		} else {
 			sample = key
@@ -148,7 +148,7 @@ func (j Journal) Row(it plan.Item, owner annals.PersistenceID) (annals.Persisten
 	kind, id, n := j.Parse(it)
 	key := plan.KeyText(it[j.Hash])
 	switch {
-	case kind == "" && j.knows(key):
+	case kind == "" && j.Knows(key):
 		return "", nil // of another journal
 	case kind == "":
 		return "", plan.Misplaced("", 0, fmt.Errorf("the key %s is of no known journal", quote.Text(key)))
@@ -160,8 +160,8 @@ func (j Journal) Row(it plan.Item, owner annals.PersistenceID) (annals.Persisten
 	return id, nil
 }
 
-// knows reports whether a key begins with the name of a known journal.
-func (j Journal) knows(key string) bool {
+// Knows reports whether a key begins with the name of a known journal.
+func (j Journal) Knows(key string) bool {
 	for _, name := range append([]string{j.Name}, j.Others...) {
 		for _, kind := range Kinds {
 			if strings.HasPrefix(key, name+kind) {

@@ -1,6 +1,6 @@
-// Package lean sends the requests of a *dynamodb.Client without the layers of the SDK, which take most of the processor time of a request. It is made
-// of parts of the SDK: schemas, protocol, signer, credentials, HTTP client and errors. The endpoint and the headers come from a request that the
-// client itself has made.
+// Package lean sends the requests of a *dynamodb.Client without the layers of the SDK, which take most of the processor time of a request. It takes
+// from the SDK what inputs and outputs have, credentials, HTTP client, errors, and the decoding of answers but for their items. The endpoint and the headers come
+// from a request that the client itself has made. Inputs are encoded and requests are signed by this package, with the same bytes as by the SDK.
 package lean
 
 import (
@@ -24,11 +24,13 @@ type Client struct {
 	*dynamodb.Client
 	options dynamodb.Options
 	pattern atomic.Pointer[pattern]
-	skew    atomic.Int64 // how much later the clock of the service is than that of this machine, as a time.Duration
+	signer  atomic.Pointer[signer]
+	date    atomic.Pointer[string] // the header of the answer that skew is from
+	skew    atomic.Int64           // how much later the clock of the service is than that of this machine, as a time.Duration
 }
 
 // New returns a Client for c, with options like those of a call. It is nil where c does more with a request than a Client does: middleware,
-// interceptors, metrics, traces, logs, compressed answers, endpoints and signatures that the program chooses for each request, requests without a
+// interceptors, metrics, traces, logs, compressed answers, another protocol, endpoints and signatures that the program makes or chooses, requests without a
 // signature, and the ids of invocations in AWS Lambda.
 func New(c *dynamodb.Client, options ...func(*dynamodb.Options)) *Client {
 	o := c.Options()
@@ -39,7 +41,8 @@ func New(c *dynamodb.Client, options ...func(*dynamodb.Options)) *Client {
 	_, untraced := o.TracerProvider.(*tracing.NopTracerProvider)
 	old := o.EndpointResolver != nil //nolint:staticcheck // programs may have one
 	usual := dynamodb.New(dynamodb.Options{}).Options()
-	chooses := reflect.TypeOf(o.EndpointResolverV2) != reflect.TypeOf(usual.EndpointResolverV2) || reflect.TypeOf(o.AuthSchemeResolver) != reflect.TypeOf(usual.AuthSchemeResolver)
+	chooses := reflect.TypeOf(o.EndpointResolverV2) != reflect.TypeOf(usual.EndpointResolverV2) || reflect.TypeOf(o.AuthSchemeResolver) != reflect.TypeOf(usual.AuthSchemeResolver) ||
+		reflect.TypeOf(o.HTTPSignerV4) != reflect.TypeOf(usual.HTTPSignerV4) || o.Protocol.ID() != usual.Protocol.ID()
 	_, lambda := os.LookupEnv("AWS_LAMBDA_FUNCTION_NAME")
 	if lambda || chooses || !unmetered || !untraced || len(o.APIOptions) > 0 || intercepts(o.Interceptors) || o.ClientLogMode != 0 || o.EnableAcceptEncodingGzip ||
 		old || o.EndpointDiscovery.EnableEndpointDiscovery == aws.EndpointDiscoveryEnabled || o.Credentials == nil {

@@ -1,6 +1,7 @@
 package lean
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,11 +15,19 @@ import (
 
 // pattern is what all requests with credentials of an account have in common.
 type pattern struct {
-	account       string
-	url           *url.URL
-	header        http.Header // without what each request has of its own. It is not signed, as names that do not begin with X-Amz- need not be
-	region, scope string      // of the signature; the scope is the name of the service
+	account         string
+	url             *url.URL
+	host            string
+	header          http.Header // without what each request has of its own. Only the type of the content is signed, as names that do not begin with X-Amz- need not be
+	target          string      // the header of that name, without the operation
+	region, service string      // of the signature
 }
+
+const (
+	contentType   = "Content-Type"
+	target        = "X-Amz-Target"
+	securityToken = "X-Amz-Security-Token"
+)
 
 // errCaught ends the request that a pattern is made of. It is not sent.
 var errCaught = errors.New("the request was caught")
@@ -47,15 +56,15 @@ func (c *Client) patternOf(ctx context.Context, account string) (*pattern, error
 	if into.caught == nil {
 		return nil, err
 	}
-	p := &pattern{account: account, url: into.caught.URL, header: into.caught.Header.Clone()}
+	p := &pattern{account: account, url: into.caught.URL, host: cmp.Or(into.caught.Host, into.caught.URL.Host), header: into.caught.Header.Clone()}
 	credential, ok := strings.CutPrefix(p.header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=")
 	credential, _, _ = strings.Cut(credential, ",")
 	parts := strings.Split(credential, "/") // key, which has no slash, date, region, service, aws4_request
 	if !ok || len(parts) != 5 {
 		return nil, errUnsigned
 	}
-	p.region, p.scope = parts[2], parts[3]
-	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Target", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "Content-Type", "Content-Length"} {
+	p.region, p.service, p.target = parts[2], parts[3], strings.TrimSuffix(p.header.Get(target), "GetItem")
+	for _, name := range []string{"Authorization", "X-Amz-Date", securityToken, target, "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "Content-Length"} {
 		p.header.Del(name)
 	}
 	for name := range p.header {

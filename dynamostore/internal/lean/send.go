@@ -3,8 +3,6 @@ package lean
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -67,68 +66,86 @@ func (c *Client) request(ctx context.Context, operation *smithy.OperationSchema,
 	if err != nil {
 		return nil, fmt.Errorf("get identity: get credentials: %w", err)
 	}
-	p, err := c.patternOf(ctx, credentials.AccountID)
-	if err != nil {
-		return nil, err
-	}
-	encoded := smithyhttp.NewStackRequest().(*smithyhttp.Request)
-	if err := c.options.Protocol.SerializeRequest(ctx, operation, in, encoded); err != nil {
-		return nil, &smithy.SerializationError{Err: err}
-	}
-	body := make([]byte, encoded.ContentLength)
-	if _, err := io.ReadFull(encoded.GetStream(), body); err != nil {
-		return nil, &smithy.SerializationError{Err: err}
-	}
-	r := encoded.WithContext(ctx)
-	*r.URL, r.Host = *p.url, p.url.Host
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	hash := sha256.Sum256(body)
 	at := time.Now()
 	if !c.options.DisableClockSkewCorrection {
 		at = at.Add(time.Duration(c.skew.Load()))
 	}
-	// The signature covers what the header has by now. Values that requests share are never changed.
-	if err := c.options.HTTPSignerV4.SignHTTP(ctx, credentials, r, hex.EncodeToString(hash[:]), p.scope, p.region, at); err != nil {
-		return nil, fmt.Errorf("sign http: %w", err)
+	s, err := c.signerOf(ctx, credentials, at)
+	if err != nil {
+		return nil, err
 	}
-	maps.Copy(r.Header, p.header)
-	return r, nil
+	body := encode(in)
+	date, name := s.dateOf(at), operation.ID().Name
+	own := [...]string{s.target + name, s.sign(name, body, date[0])}
+	header := make(http.Header, len(s.header)+4)
+	maps.Copy(header, s.header) // requests share these values, which are never changed
+	header["X-Amz-Date"], header[target], header["Authorization"] = date, own[0:1:1], own[1:2:2]
+	if s.token != nil {
+		header[securityToken] = s.token
+	}
+	where := *s.url
+	r := &http.Request{Method: http.MethodPost, URL: &where, Host: s.host, Header: header, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }}
+	return r.WithContext(ctx), nil
 }
 
 // compareClocks notes how much later the clock of the service is. A wrong one makes the service refuse signatures.
 func (c *Client) compareClocks(answer http.Header) {
-	if at, err := http.ParseTime(answer.Get("Date")); err == nil && answer.Get("Age") == "" {
+	date := answer["Date"]
+	if last := c.date.Load(); len(date) == 0 || last != nil && *last == date[0] { // a date has seconds only: the first answer of a second tells the most
+		return
+	}
+	if at, err := http.ParseTime(date[0]); err == nil && answer.Get("Age") == "" {
 		c.skew.Store(int64(time.Until(at)))
+		c.date.Store(&date[0])
 	}
 }
 
 var errChecksum = errors.New("the answer does not have the checksum that the service has computed")
 
-// summed is a body that computes the checksum of what was read.
-type summed struct {
-	io.ReadCloser
-	sum uint32
-}
+// bodies are for the text of answers, which is not kept.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-func (s *summed) Read(b []byte) (int, error) {
-	n, err := s.ReadCloser.Read(b)
-	s.sum = crc32.Update(s.sum, crc32.IEEETable, b[:n])
-	return n, err
-}
+// keptBody is the most memory that is kept for the text of answers and used again. A page has 1 MB of items, which is more as text.
+const keptBody = 2 << 20
 
 // decode decodes an answer into out. The error is that of the service where the answer is one.
 func (c *Client) decode(ctx context.Context, operation *smithy.OperationSchema, answer *http.Response, out output) error {
-	body := &summed{ReadCloser: answer.Body}
-	answer.Body = body
-	err := c.options.Protocol.DeserializeResponse(ctx, operation, dynamodb.TypeRegistry, &smithyhttp.Response{Response: answer}, out)
-	if err != nil {
-		if _, garbled := errors.AsType[*smithy.DeserializationError](err); garbled {
-			return err
-		}
+	body := bodies.Get().(*bytes.Buffer)
+	body.Reset()
+	body.Grow(int(min(max(answer.ContentLength, 0), keptBody)) + bytes.MinRead)
+	if _, err := body.ReadFrom(answer.Body); err != nil {
+		return &smithy.DeserializationError{Err: err}
 	}
-	if want := answer.Header.Get("X-Amz-Crc32"); want != "" && !c.options.DisableValidateResponseChecksum && want != strconv.FormatUint(uint64(body.sum), 10) {
+	if body.Cap() <= keptBody {
+		defer bodies.Put(body)
+	}
+	text := body.Bytes()
+	if want := answer.Header.Get("X-Amz-Crc32"); want != "" && !c.options.DisableValidateResponseChecksum && want != strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)), 10) {
 		return &smithy.DeserializationError{Err: errChecksum}
 	}
-	return err
+	if answer.StatusCode == http.StatusOK {
+		d := decoders.Get().(*decoder)
+		defer func() {
+			if cap(d.plain)+cap(d.rest) <= keptBody {
+				decoders.Put(d)
+			}
+		}()
+		if text = d.itemsOf(text, out); string(text) == "{}" {
+			return nil
+		}
+	}
+	return c.bySDK(ctx, operation, answer, text, out)
+}
+
+// bySDK decodes text, which is of an answer, with the protocol of the SDK. The SDK panics at some texts that are no JSON.
+func (c *Client) bySDK(ctx context.Context, operation *smithy.OperationSchema, answer *http.Response, text []byte, out output) (err error) {
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	defer func() {
+		answer.Body = http.NoBody // an error keeps the answer, but not the text
+		if p := recover(); p != nil {
+			err = &smithy.DeserializationError{Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	return c.options.Protocol.DeserializeResponse(ctx, operation, dynamodb.TypeRegistry, &smithyhttp.Response{Response: answer}, out)
 }

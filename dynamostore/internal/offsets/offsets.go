@@ -2,10 +2,12 @@
 package offsets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
@@ -14,9 +16,9 @@ import (
 )
 
 // Store is annals.OffsetStore. A projection has one partition in the table, with an item for each range of slices that a worker has saved.
-// The ranges of the items do not overlap. A save for the slices of one item replaces this item, on condition of the revision that it has
-// read. A save for other slices divides and joins items in one transaction, which also increases the revision of the item cut: so two of
-// them cannot store overlapping items.
+// Each slice is in one item; those without a save are in items without a position. A save for the slices of one item replaces this item, on
+// condition of the revision that it has read. A save for other slices divides and joins items in one transaction, which also increases the revision of
+// the item cut: so two of them cannot store overlapping items. The revision of the item that a slice is in only grows.
 type Store struct {
 	Table, Hash, Range string // the table's name and key; the range key is a number
 	MaxHash            int    // the most bytes of a hash key
@@ -34,30 +36,25 @@ const maxJoined = 90
 
 // Load is annals.OffsetStore.
 func (o Store) Load(ctx context.Context, projection string, r annals.SliceRange) ([]annals.Position, error) {
-	all, err := o.all(ctx, projection)
+	stored, _, err := o.portions(ctx, projection, r)
 	if err != nil {
 		return nil, err
 	}
-	return all.Load(r), nil
+	return joined(stored).Load(r), nil
 }
 
 // Handled is annals.OffsetStore.
 func (o Store) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	all, err := o.all(ctx, projection)
+	stored, _, err := o.partition(ctx, projection)
 	if err != nil {
 		return nil, err
 	}
+	all := joined(stored)
 	handled := make([]annals.Offset, len(ids))
 	for i, id := range ids {
 		handled[i] = all.Handled(id)
 	}
 	return handled, nil
-}
-
-// all reads all that is known of a projection.
-func (o Store) all(ctx context.Context, projection string) (position.Projection, error) {
-	portions, _, err := o.partition(ctx, projection)
-	return joined(portions), err
 }
 
 // joined returns what is known of the slices of all portions.
@@ -99,10 +96,8 @@ func (o Store) Forget(ctx context.Context, projection string, ids ...annals.Pers
 // update changes what is known of the slices of r. When another worker writes to one of the items in between, update reads again. With once,
 // change must not be made twice: when a worker has written after a try whose answer was lost, the outcome cannot be known.
 func (o Store) update(ctx context.Context, projection string, r annals.SliceRange, once bool, change func(position.Projection) (position.Projection, error)) error {
-	save := make([]byte, saveBytes)
-	o.NewSave(save)
 	for {
-		ops, err := o.changes(ctx, projection, r, save, change)
+		ops, err := o.changes(ctx, projection, r, change)
 		if len(ops) == 0 || err != nil {
 			return err
 		}
@@ -119,7 +114,7 @@ func (o Store) update(ctx context.Context, projection string, r annals.SliceRang
 }
 
 // changes returns the writes of an update.
-func (o Store) changes(ctx context.Context, projection string, r annals.SliceRange, save []byte, change func(position.Projection) (position.Projection, error)) ([]plan.Op, error) {
+func (o Store) changes(ctx context.Context, projection string, r annals.SliceRange, change func(position.Projection) (position.Projection, error)) ([]plan.Op, error) {
 	stored, cut, err := o.portions(ctx, projection, r)
 	if err != nil {
 		return nil, err
@@ -129,39 +124,41 @@ func (o Store) changes(ctx context.Context, projection string, r annals.SliceRan
 	if err != nil || changed.Equal(known) {
 		return nil, err
 	}
+	save := make([]byte, saveBytes) // not that of a write before: a read may have seen it in part, so that its items refuse this one
+	o.NewSave(save)
 	from, to := known.Ranges.Bounds(r)
-	bounds := []int{from, to}
+	first := from / annals.SliceCount * annals.SliceCount
+	end := first + annals.SliceCount
 	switch n := len(stored); {
 	case cut == nil:
-		return []plan.Op{o.put(projection, portion{from: from, to: to, revision: stored[0].revision, Projection: changed}, save)}, nil
+		return []plan.Op{o.put(projection, portion{from: from, to: to, revision: stored[0].revision, Projection: changed}, stored[0].revision, save)}, nil
+	case cut.from != end:
+		return nil, plan.Misfit("the other ranges of projection %s are not of the kind of %s", quote.Text(projection), r)
 	case n > maxJoined:
 		some := stored[:maxJoined]
 		ops := o.replace(projection, some, *cut, save, known, []int{some[0].from, some[maxJoined-1].to})
 		if _, err := o.Executor.Write(ctx, plan.Write{Ops: ops, Apart: true}); err != nil && !errors.Is(err, annals.ErrConflict) {
 			return nil, err
 		}
-		return o.changes(ctx, projection, r, save, change)
+		return o.changes(ctx, projection, r, change)
 	case n > 0:
-		if first := stored[0].from; first < from {
-			bounds = append([]int{first}, bounds...)
-		}
-		if end := stored[n-1].to; end > to {
-			bounds = append(bounds, end)
-		}
+		first, end = stored[0].from, stored[n-1].to
 	}
-	return o.replace(projection, stored, *cut, save, changed, bounds), nil
+	return o.replace(projection, stored, *cut, save, changed, slices.Compact([]int{first, from, to, end})), nil
 }
 
 // replace returns the writes that replace stored by items of changed with these bounds.
 func (o Store) replace(projection string, stored []portion, cut portion, save []byte, changed position.Projection, bounds []int) []plan.Op {
-	revisions := map[int]int64{}
+	revisions, highest := map[int]int64{}, int64(0)
 	for _, p := range stored {
-		revisions[p.from] = p.revision
+		if highest = max(highest, p.revision); p.revision > 0 { // or it was lost
+			revisions[p.from] = p.revision
+		}
 	}
-	ops := []plan.Op{o.put(projection, cut, save)}
+	ops := []plan.Op{o.put(projection, cut, cut.revision, save)}
 	for i, from := range bounds[:len(bounds)-1] {
 		to := bounds[i+1]
-		ops = append(ops, o.put(projection, portion{from: from, to: to, revision: revisions[from], Projection: changed.Within(annals.SliceRange{From: from, To: to})}, save))
+		ops = append(ops, o.put(projection, portion{from: from, to: to, revision: highest, Projection: changed.Within(annals.SliceRange{From: from, To: to})}, revisions[from], save))
 		delete(revisions, from)
 	}
 	for from, revision := range revisions {
@@ -171,8 +168,8 @@ func (o Store) replace(projection string, stored []portion, cut portion, save []
 	return ops
 }
 
-// put stores p, unless the item has been written since it was read.
-func (o Store) put(projection string, p portion, save []byte) plan.Op {
+// put stores p, unless the item has been written since it was read with a revision.
+func (o Store) put(projection string, p portion, read int64, save []byte) plan.Op {
 	it := o.key(projection, p.from)
 	maps.Copy(it, p.item())
 	it[attrSave] = plan.B(save)
@@ -181,8 +178,8 @@ func (o Store) put(projection string, p portion, save []byte) plan.Op {
 		b, _ := plan.Bytes(old, attrSave)
 		return string(b) == string(save)
 	}
-	if p.revision > 0 {
-		op.Condition, op.Names, op.Values = "#rev = :rev", map[string]string{"#rev": attrRevision}, plan.Item{":rev": plan.N(p.revision)}
+	if read > 0 {
+		op.Condition, op.Names, op.Values = "#rev = :rev", map[string]string{"#rev": attrRevision}, plan.Item{":rev": plan.N(read)}
 	}
 	return op
 }
@@ -207,7 +204,7 @@ func (o Store) portions(ctx context.Context, projection string, r annals.SliceRa
 			}
 		}
 	}
-	all, cuts, err := o.partition(ctx, projection)
+	all, cut, err := o.partition(ctx, projection)
 	from, to := position.Overlap(r)
 	for _, p := range all {
 		if p.from < to && p.to > from {
@@ -217,21 +214,59 @@ func (o Store) portions(ctx context.Context, projection string, r annals.SliceRa
 	if from, to = joined(portions).Ranges.Bounds(r); len(portions) == 1 && portions[0].from == from && portions[0].to == to {
 		return portions, nil, err
 	}
-	cut = &portion{from: (from/annals.SliceCount + 1) * annals.SliceCount}
-	for _, c := range cuts {
-		if c.from == cut.from {
-			cut.revision = c.revision
-		}
+	if cut == nil {
+		cut = &portion{from: (from/annals.SliceCount + 1) * annals.SliceCount}
 	}
 	return portions, cut, err
 }
 
-// partition reads all items of a projection, in order, and apart from them the items cut.
-func (o Store) partition(ctx context.Context, projection string) (portions, cuts []portion, err error) {
+// partition reads all items of a projection, in order, and apart from them the item cut, nil when nothing is stored.
+func (o Store) partition(ctx context.Context, projection string) (portions []portion, cut *portion, err error) {
 	if err := o.fitsKey(projection); err != nil {
 		return nil, nil, err
 	}
-	end := 0
+	err = plan.Whole(ctx, func() (missing, err error) {
+		if portions, cut, err = o.read(ctx, projection); (cut == nil) != (len(portions) == 0) {
+			missing = errLost
+		}
+		if len(portions) > 0 {
+			var fault error
+			portions, fault = whole(portions)
+			missing = cmp.Or(fault, missing)
+		}
+		return missing, err
+	})
+	if errors.Is(err, errLost) {
+		err = nil
+	}
+	return portions, cut, err
+}
+
+// errLost says that slices are in no item: an item was lost, and the events of its slices are handled again.
+var errLost = errors.New("slices are in no item")
+
+// whole returns portions with those that are lost, which have no position.
+func whole(portions []portion) (all []portion, missing error) {
+	next := portions[0].from / annals.SliceCount * annals.SliceCount
+	end := next + annals.SliceCount
+	lost := func(to int) {
+		if next < to {
+			all, missing = append(all, portion{from: next, to: to}), errLost
+		}
+	}
+	for _, p := range portions {
+		if p.from < next {
+			return nil, corrupt(fmt.Errorf("two items have slice %d", p.from))
+		}
+		lost(p.from)
+		all, next = append(all, p), p.to
+	}
+	lost(end)
+	return all, missing
+}
+
+// read reads the items once.
+func (o Store) read(ctx context.Context, projection string) (portions []portion, cut *portion, err error) {
 	for it, err := range o.Executor.Query(ctx, plan.Query{Table: o.Table, Hash: partitionKey(projection)}) {
 		if err != nil {
 			return nil, nil, err
@@ -241,14 +276,12 @@ func (o Store) partition(ctx context.Context, projection string) (portions, cuts
 		case err != nil:
 			return nil, nil, err
 		case p.to == 0:
-			cuts = append(cuts, p)
-			continue
-		case p.from < end:
-			return nil, nil, corrupt(fmt.Errorf("two items have slice %d", p.from))
+			cut = &p
+		default:
+			portions = append(portions, p)
 		}
-		portions, end = append(portions, p), p.to
 	}
-	return portions, cuts, nil
+	return portions, cut, nil
 }
 
 // partitionKey contains U+0000, which no id of an entity does.

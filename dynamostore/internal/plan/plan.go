@@ -57,8 +57,9 @@ type Executor interface {
 	// DeleteAll removes the items of keys, without conditions and not atomically.
 	DeleteAll(ctx context.Context, table string, keys []Item) error
 	// Then runs do once the writes before it are stored: at once, or, within a transaction of the caller's, after that has been committed.
-	// When the transaction is not committed, do does not run. x runs requests outside of the transaction.
-	Then(ctx context.Context, do func(ctx context.Context, x Executor))
+	// When the transaction is not committed, do does not run. x runs requests outside of the transaction. Then returns the error of do, unless do
+	// runs later: then the error is a Warning of the transaction, or the error of one without writes.
+	Then(ctx context.Context, do func(ctx context.Context, x Executor) error) error
 }
 
 // Get is a strongly consistent read of one item.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +72,31 @@ func (u *Update) Expression() string {
 		text += " REMOVE " + strings.Join(u.removes, ", ")
 	}
 	return text
+}
+
+// setting is what an update sets: a name, the name of an attribute that is taken if it is there, and a value or another name.
+var setting = regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), )?([:#]\w+)`)
+
+// Updated is before, an item or a key, after op, whose Update sets and removes attributes as an Update does.
+func Updated(before Item, op Op) Item {
+	it := maps.Clone(before)
+	sets, removes, _ := strings.Cut(op.Update, " REMOVE ")
+	for _, set := range setting.FindAllStringSubmatch(sets, -1) {
+		for _, from := range set[2:] { // if_not_exists takes the first that there is
+			v, ok := op.Values[from]
+			if !ok {
+				v, ok = before[op.Names[from]]
+			}
+			if ok {
+				it[op.Names[set[1]]] = v
+				break
+			}
+		}
+	}
+	for name := range strings.SplitSeq(removes, ", ") {
+		delete(it, op.Names[name])
+	}
+	return it
 }
 
 func letters(r rune) rune {

@@ -314,8 +314,8 @@ func (e *Executor) DeleteAll(_ context.Context, table string, keys []plan.Item) 
 }
 
 // Then is plan.Executor.
-func (e *Executor) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
-	do(ctx, e)
+func (e *Executor) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, e)
 }
 
 func (e *Executor) meanwhile() {

@@ -123,41 +123,33 @@ func (c *expression) value(placeholder string) types.AttributeValue {
 }
 
 var (
-	addition   = regexp.MustCompile(`^ADD (#\w+) (:\w+)$`)
-	assignment = regexp.MustCompile(`(#\w+) = (?:if_not_exists\((#\w+), (:\w+)\)|(:\w+))`)
-	assigned   = regexp.MustCompile(`#\w+ = `)
+	addition    = regexp.MustCompile(`^ADD (#\w+) (:\w+)$`)
+	assignment  = `#\w+ = (?:if_not_exists\(#\w+, :\w+\)|:\w+)`
+	assignments = regexp.MustCompile(`^SET ` + assignment + `(, ` + assignment + `)*( REMOVE #\w+(, #\w+)*)?$`)
+	placeholder = regexp.MustCompile(`[#:]\w+`)
 )
 
 // updated returns the item stands after an update of the form SET a = b, … REMOVE c, …, where b is a value or if_not_exists(name, value), or
-// of the form ADD a b for a set of strings.
+// of the form ADD a b for a set of strings. It panics for anything else, and for placeholders without a name or value.
 func updated(op plan.Op, stands plan.Item) plan.Item {
-	c := expression{names: op.Names, values: op.Values, item: stands}
+	c := expression{names: op.Names, values: op.Values}
+	for _, p := range placeholder.FindAllString(op.Update, -1) {
+		if p[0] == '#' {
+			c.name(p)
+		} else {
+			c.value(p)
+		}
+	}
 	it := maps.Clone(op.Key)
 	maps.Copy(it, stands)
 	if m := addition.FindStringSubmatch(op.Update); m != nil {
 		it[c.name(m[1])] = union(stands[c.name(m[1])], c.value(m[2]))
 		return it
 	}
-	sets, removes, _ := strings.Cut(strings.TrimPrefix(op.Update, "SET "), " REMOVE ")
-	for _, m := range assignment.FindAllStringSubmatch(sets, -1) {
-		switch {
-		case m[4] != "":
-			it[c.name(m[1])] = c.value(m[4])
-		case stands[c.name(m[2])] != nil:
-			it[c.name(m[1])] = stands[c.name(m[2])]
-		default:
-			it[c.name(m[1])] = c.value(m[3])
-		}
-	}
-	if n := strings.Count(sets, " = "); n == 0 || n != len(assigned.FindAllString(sets, -1)) {
+	if !assignments.MatchString(op.Update) {
 		panic(fmt.Sprintf("unknown update %q", op.Update))
 	}
-	if removes != "" {
-		for name := range strings.SplitSeq(removes, ", ") {
-			delete(it, c.name(name))
-		}
-	}
-	return it
+	return plan.Updated(it, op)
 }
 
 func union(stands, added types.AttributeValue) types.AttributeValue {

@@ -117,8 +117,8 @@ func (a *process) GetTogether(ctx context.Context, gets []plan.Get) (items []pla
 }
 
 // Then is plan.Executor.
-func (a *process) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor)) {
-	do(ctx, a)
+func (a *process) Then(ctx context.Context, do func(ctx context.Context, x plan.Executor) error) error {
+	return do(ctx, a)
 }
 
 // GetEach is plan.Executor: a request for as many keys as a page has.

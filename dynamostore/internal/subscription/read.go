@@ -256,8 +256,11 @@ func (r *reader) event(ctx context.Context, e annals.Event) error {
 		r.restart(e.ID)
 	case e.SeqNr <= m.seq && !e.Time.After(m.time): // delivered before
 		return nil
+	case e.SeqNr > m.seq && e.Time.Before(m.time): // from before the entity was forgotten, or its times go back: the journal tells
+		_, err := r.replay(ctx, e.ID, e.SeqNr)
+		return err
 	}
-	if e.SeqNr != m.seq+1 { // events are missing, or the entity was forgotten and has begun again, or it has events whose times go back
+	if e.SeqNr != m.seq+1 { // events are missing, or the entity was forgotten and has begun again
 		again, err := r.replay(ctx, e.ID, max(e.SeqNr-1, m.seq))
 		m = r.mark(e.ID)
 		if err != nil || e.SeqNr <= m.seq || again && e.Time.Before(m.time) { // e is delivered, or from before the entity was forgotten
@@ -349,16 +352,16 @@ func (r *reader) set(id annals.PersistenceID, m mark) {
 func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error {
 	var unknown []annals.PersistenceID
 	for _, id := range ids {
-		if _, ok := r.marks.Get(id); ok || slices.Contains(unknown, id) {
-			continue
+		m, ok := r.marks.Get(id)
+		if !ok && r.building != nil {
+			m, ok = r.building.upTo[id]
 		}
-		if r.building != nil {
-			if m, ok := r.building.upTo[id]; ok {
-				r.set(id, m)
-				continue
-			}
+		switch {
+		case ok:
+			r.set(id, m) // also one that is known: otherwise it may be dropped when others are set
+		case !slices.Contains(unknown, id):
+			unknown = append(unknown, id)
 		}
-		unknown = append(unknown, id)
 	}
 	if len(unknown) == 0 {
 		return nil

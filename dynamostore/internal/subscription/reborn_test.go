@@ -87,3 +87,56 @@ func TestBegunAgainWithoutTheTag(t *testing.T) {
 		})
 	}
 }
+
+// An entity is forgotten and begins again with fewer events. The stream still has all events of before: a subscription that begins now does not
+// deliver them after the new ones.
+func TestForgottenEventsInTheStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		defer p.Close()
+		for n := range annals.SeqNr(7) {
+			p.append("A|1", n, 1)
+			time.Sleep(time.Second)
+		}
+		if err := p.DeleteTo(t.Context(), "A|1", 7); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Forget(t.Context(), ability.Forgetting{ID: "A|1"}); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for n := range annals.SeqNr(4) {
+			p.append("A|1", n, 1)
+			time.Sleep(time.Second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*lease)
+		defer cancel()
+		c := p.subscribe(ctx, "s", annals.Filter{})
+		defer c.stop()
+		got := ""
+		for last := false; ; {
+			d, err, _ := c.next()
+			if err != nil {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				break
+			}
+			for _, e := range d.Events {
+				got += fmt.Sprint(e.SeqNr, " ")
+				if e.Time.Before(begun) {
+					t.Errorf("number %d is of before the entity was forgotten", e.SeqNr)
+				}
+			}
+			if c.ack(d); !last {
+				last = true
+				p.append("A|1", 4, 1)
+			}
+		}
+		if got != "1 2 3 4 5 " {
+			t.Errorf("delivered: %s", got)
+		}
+	})
+}

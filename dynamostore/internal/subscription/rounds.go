@@ -38,6 +38,9 @@ func (l *loop) listShards(ctx context.Context) (*listing, error) {
 	made := l.listing
 	for {
 		page, next, err := l.Stream.Shards(ctx, made.name, made.after)
+		if errors.Is(err, annals.ErrInvalid) {
+			l.listing = nil // the stream, or the shard before the page, does not exist any more
+		}
 		if err != nil {
 			return nil, err
 		}

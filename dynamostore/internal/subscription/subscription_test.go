@@ -124,6 +124,51 @@ func TestLongList(t *testing.T) {
 	})
 }
 
+// While a loop makes a list, the table gets another stream. The list begins again, with that stream.
+func TestAnotherStreamInALongList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for range 60 {
+			w.stream.split()
+		}
+		p := w.process()
+		defer p.Close()
+		p.slow(leases.LookTime / 10)
+		p.append("A|1", 0, 3)
+		time.AfterFunc(lease, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.stream.name = "another stream"
+		})
+		c := p.subscribe(t.Context(), "s", annals.Filter{})
+		defer c.stop()
+		c.handle(3)
+	})
+}
+
+// A lease can be of any length.
+func TestLongLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		p := w.process()
+		defer p.Close()
+		p.Lease = 100 * 24 * time.Hour
+		p.append("A|1", 0, 3)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*p.Lease)
+			c := p.subscribe(ctx, "s", annals.Filter{})
+			_, err, _ := c.next()
+			if err != nil {
+				t.Error(err)
+			}
+			c.stop()
+			cancel()
+		}
+	})
+}
+
 // While a loop makes a list, another loop stores new shards, which the pages before do not have. They are not taken for shards that the stream
 // has removed: then a new round would begin.
 func TestListsOfTwo(t *testing.T) {

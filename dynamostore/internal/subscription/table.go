@@ -154,19 +154,16 @@ type view struct {
 	void   []plan.Item // the keys of shards of earlier rounds
 }
 
-// load reads the view of the subscription name. The parts of the catch-up are stored with the head, and stay as long as their round. When some are
-// missing, a new round may have begun during the read: a second read tells.
-func load(ctx context.Context, x plan.Executor, table, name string) (view, error) {
-	for seen := ""; ; {
-		v, err := read(ctx, x, table, name)
-		switch {
-		case err != nil || v.head == nil || v.parts == parts:
-			return v, err
-		case v.head.write == seen:
-			return view{}, corrupt(fmt.Errorf("%d of %d parts of the catch-up of the subscription %s are there", v.parts, parts, quote.Text(name)))
+// load reads the view of the subscription name. The parts of the catch-up are stored with the head, in one transaction, and stay as long as their
+// round. When some are missing, the read may have seen a part of that transaction.
+func load(ctx context.Context, x plan.Executor, table, name string) (v view, err error) {
+	err = plan.Whole(ctx, func() (missing, err error) {
+		if v, err = read(ctx, x, table, name); v.head != nil && v.parts != parts {
+			missing = corrupt(fmt.Errorf("%d of %d parts of the catch-up of the subscription %s are there", v.parts, parts, quote.Text(name)))
 		}
-		seen = v.head.write
-	}
+		return missing, err
+	})
+	return v, err
 }
 
 // read reads the view once.
@@ -194,18 +191,19 @@ func (v *view) add(name string, it plan.Item) error {
 		d.Require(attrStream, attrListed)
 		v.head = &head{filter: d.Text(attrFilter), stream: d.Text(attrStream), round: round, listed: d.Time(attrListed), write: write}
 	case isLoop:
-		v.loops[loop] = member{lease: time.Duration(d.Required(attrLease, 1, math.MaxInt32)) * time.Millisecond, round: round, write: write}
+		v.loops[loop] = member{lease: time.Duration(d.Required(attrLease, 1, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, round: round, write: write}
 	case strings.HasPrefix(item, itemShard):
 		d.Require(attrShard, attrSince)
 		s := shard{round: round, id: d.Text(attrShard), parent: d.Text(attrParent), since: d.Time(attrSince), owner: d.Text(attrOwner),
 			position: d.Text(attrPosition), ended: d.Flag(attrEnded), write: write}
-		if v.head == nil || round < v.head.round {
+		switch {
+		case v.head == nil || round < v.head.round:
 			v.void = append(v.void, key(name, item))
-		} else {
+		case round == v.head.round: // a later one has begun during the read
 			v.shards = append(v.shards, s)
-		}
-		if _, ok := s.part(); ok && v.head != nil && round == v.head.round {
-			v.parts++
+			if _, ok := s.part(); ok {
+				v.parts++
+			}
 		}
 	default:
 		d.Wrong(attrItem)

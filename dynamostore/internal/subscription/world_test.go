@@ -418,7 +418,7 @@ func (s remoteStream) Name(context.Context) (name string, err error) {
 	return name, err
 }
 
-func (s remoteStream) Shards(ctx context.Context, _, after string) (page []stream.Shard, next string, err error) {
+func (s remoteStream) Shards(ctx context.Context, name, after string) (page []stream.Shard, next string, err error) {
 	s.r.mu.Lock()
 	takes := s.r.listing
 	s.r.mu.Unlock()
@@ -427,9 +427,13 @@ func (s remoteStream) Shards(ctx context.Context, _, after string) (page []strea
 	case <-ctx.Done():
 		return nil, "", &annals.Error{Kind: annals.ErrUnavailable, Err: ctx.Err()}
 	}
-	err = s.r.do(func() { page, next = s.s.list(after) })
+	failed := s.r.do(func() {
+		if page, next = s.s.list(after); name != s.s.name {
+			err = plan.Misfit("there is no stream %s", name)
+		}
+	})
 	_, blind := s.r.failed()
-	return page, next, errors.Join(err, blind)
+	return page, next, errors.Join(err, failed, blind)
 }
 
 func (s remoteStream) Reader(_, shard, after string) Reader {

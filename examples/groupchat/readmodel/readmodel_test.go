@@ -29,7 +29,7 @@ func databases(t *testing.T, test func(t *testing.T, in annals.Store)) {
 	t.Helper()
 	for name, url := range map[string]string{
 		"sqlite":   "sqlite://" + filepath.ToSlash(filepath.Join(t.TempDir(), "chat.db")),
-		"postgres": postgres.Schema(t) + "&create=true",
+		"postgres": postgres.Schema(t) + "&create=true&write_timeout=1m",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

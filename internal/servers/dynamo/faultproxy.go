@@ -32,7 +32,12 @@ type Request struct {
 	Operation string // "PutItem", "Query", …
 	Number    int    // of this operation, from 1
 	Body      []byte
-	fields    map[string]json.RawMessage
+}
+
+// fields are those of the body. What is not JSON is the server's to refuse.
+func (r Request) fields() (all map[string]json.RawMessage) {
+	_ = json.Unmarshal(r.Body, &all)
+	return all
 }
 
 // Writes reports whether the request changes items.
@@ -45,7 +50,7 @@ func (r Request) Writes() bool {
 }
 
 // Indexed reports whether the request reads an index.
-func (r Request) Indexed() bool { return r.fields["IndexName"] != nil }
+func (r Request) Indexed() bool { return r.fields()["IndexName"] != nil }
 
 // Fault is what happens to a request. The zero Fault lets it pass.
 type Fault struct {
@@ -117,7 +122,6 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	req := Request{Operation: operation, Body: body}
-	_ = json.Unmarshal(body, &req.fields) // what is not JSON is the server's to refuse
 	fault, model, swallow := p.judge(&req)
 	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
@@ -219,7 +223,7 @@ func throttle(w http.ResponseWriter, req *Request) map[string]any {
 	switch req.Operation {
 	case "TransactWriteItems":
 		var items []json.RawMessage
-		_ = json.Unmarshal(req.fields["TransactItems"], &items)
+		_ = json.Unmarshal(req.fields()["TransactItems"], &items)
 		reasons := make([]map[string]any, len(items))
 		for i := range reasons {
 			reasons[i] = map[string]any{"Code": "None"}
@@ -231,7 +235,7 @@ func throttle(w http.ResponseWriter, req *Request) map[string]any {
 		return nil
 	case "BatchWriteItem":
 		var tables map[string][]json.RawMessage
-		_ = json.Unmarshal(req.fields["RequestItems"], &tables)
+		_ = json.Unmarshal(req.fields()["RequestItems"], &tables)
 		left := map[string][]json.RawMessage{}
 		for table, items := range tables {
 			half := len(items) / 2
@@ -242,7 +246,7 @@ func throttle(w http.ResponseWriter, req *Request) map[string]any {
 		return req.keep(w, tables, len(tables) == 0, map[string]any{"UnprocessedItems": left})
 	case "BatchGetItem":
 		var tables map[string]map[string]json.RawMessage
-		_ = json.Unmarshal(req.fields["RequestItems"], &tables)
+		_ = json.Unmarshal(req.fields()["RequestItems"], &tables)
 		left := map[string]map[string]json.RawMessage{}
 		for table, request := range tables {
 			var keys []json.RawMessage
@@ -268,8 +272,9 @@ func (r *Request) keep(w http.ResponseWriter, tables any, nothing bool, rest map
 		_, _ = w.Write(body)
 		return nil
 	}
-	r.fields["RequestItems"], _ = json.Marshal(tables)
-	r.Body, _ = json.Marshal(r.fields)
+	all := r.fields()
+	all["RequestItems"], _ = json.Marshal(tables)
+	r.Body, _ = json.Marshal(all)
 	return rest
 }
 
@@ -282,7 +287,7 @@ func edit(body []byte, rest map[string]any, hide int, req Request) []byte {
 	maps.Copy(answer, rest)
 	if items, ok := answer["Items"].([]any); ok && hide > 0 {
 		hide = min(hide, len(items))
-		if string(req.fields["ScanIndexForward"]) == "false" {
+		if string(req.fields()["ScanIndexForward"]) == "false" {
 			items = items[hide:]
 		} else if answer["LastEvaluatedKey"] == nil {
 			items = items[:len(items)-hide]

@@ -190,6 +190,7 @@ func (c *proxied) requests() {
 	}
 	var messages []byte // of the request
 	var sql []string
+	kinds := map[string]Kind{} // of the statements so far
 	for {
 		frame, err := readFrame(in, 1)
 		if err != nil {
@@ -208,7 +209,10 @@ func (c *proxied) requests() {
 		}
 		if frame[0] == 'S' || frame[0] == 'Q' {
 			text := strings.Join(sql, "; ")
-			if c.inject(c.proxy.judge(kindOf(text), text), messages) {
+			if kinds[text] == "" {
+				kinds[text] = kindOf(text)
+			}
+			if c.inject(c.proxy.judge(kinds[text], text), messages) {
 				return
 			}
 		} else if _, err := c.server.Write(messages); err != nil {
@@ -259,7 +263,8 @@ func (c *proxied) finish() {
 func (c *proxied) answers() {
 	defer c.server.Close()
 	defer c.client.Close()
-	in := bufio.NewReader(c.server)
+	in, out := bufio.NewReader(c.server), bufio.NewWriter(c.client)
+	defer func() { _ = out.Flush() }()
 	rows := 0 // or errors, of the answer so far
 	for {
 		frame, err := readFrame(in, 1)
@@ -268,7 +273,10 @@ func (c *proxied) answers() {
 		}
 		f := c.current()
 		if !f.LoseAnswer && (!f.CutAnswer || rows == 0) {
-			_, _ = c.client.Write(frame)
+			_, _ = out.Write(frame)
+		}
+		if in.Buffered() == 0 {
+			_ = out.Flush()
 		}
 		switch frame[0] {
 		case 'D', 'C', 'E':
@@ -276,6 +284,7 @@ func (c *proxied) answers() {
 		case 'Z':
 			rows = 0
 			if f.KeepOpen {
+				_ = out.Flush()
 				_, _ = io.Copy(io.Discard, in)
 			}
 			if c.answered() || f.LoseAnswer || f.CutAnswer {
@@ -324,12 +333,11 @@ func (c *proxied) bound(frame []byte) string {
 
 // readFrame reads a message: a type of typeBytes bytes, then the length of the rest, which counts itself.
 func readFrame(in *bufio.Reader, typeBytes int) ([]byte, error) {
-	head := make([]byte, typeBytes+4)
-	if _, err := io.ReadFull(in, head); err != nil {
+	head, err := in.Peek(typeBytes + 4)
+	if err != nil {
 		return nil, err
 	}
 	frame := make([]byte, typeBytes+int(binary.BigEndian.Uint32(head[typeBytes:])))
-	copy(frame, head)
-	_, err := io.ReadFull(in, frame[len(head):])
+	_, err = io.ReadFull(in, frame)
 	return frame, err
 }

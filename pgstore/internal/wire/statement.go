@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/jackc/pgx/v5"
@@ -63,42 +62,54 @@ func (p *Parameters) Int64(n int64) {
 	p.add(b)
 }
 
-// Arrays are the parameters of one statement for many rows, an array for each column.
+// Arrays are the parameters of one statement for many rows, an array for each column. One without any value is NULL, which unnest fills up with
+// NULLs: that costs the server less.
 type Arrays struct {
+	oids       []uint32
 	arrays     [][]byte
 	rows, left int // so many rows, of which some are left to add
 }
 
-const arrayHeader = 20
-
 // NewArrays is for so many rows, neither more nor less, with values of the types oids. There are maxParameters of them at most.
 func NewArrays(rows int, oids ...uint32) *Arrays {
-	a := &Arrays{arrays: make([][]byte, len(oids)), rows: rows, left: rows}
-	for i, oid := range oids {
-		a.arrays[i] = make([]byte, arrayHeader)
-		// dimensions, whether there are NULLs, the type, the number of elements, the first index
-		for field, value := range [arrayHeader / 4]uint32{1, 0, oid, uint32(rows), 1} {
-			binary.BigEndian.PutUint32(a.arrays[i][4*field:], value)
-		}
-	}
-	return a
+	return &Arrays{oids: oids, arrays: make([][]byte, len(oids)), rows: rows, left: rows}
 }
 
 // Add adds a row with the values of p, and empties p.
 func (a *Arrays) Add(p *Parameters) {
 	for i, value := range p.values[:p.n] {
 		array := a.arrays[i]
-		if a.left == a.rows { // the others may be like the first one
-			array = slices.Grow(array, a.rows*min(8+len(value), 1<<10))
+		switch {
+		case value != nil && array == nil:
+			array = a.begin(i, len(value))
+		case value == nil && array == nil:
+			continue
 		}
-		length := uint32(len(value))
-		if value == nil {
-			array[7], length = 1, math.MaxUint32
-		}
-		a.arrays[i] = append(binary.BigEndian.AppendUint32(array, length), value...)
+		a.arrays[i] = appendElement(array, value)
 	}
 	p.n = 0
 	a.left--
+}
+
+// begin begins an array with NULL for each row before. The values may be about as long as the first one.
+func (a *Arrays) begin(i, length int) []byte {
+	array := make([]byte, 0, 20+a.rows*min(8+length, 1<<10))
+	// dimensions, whether there are NULLs, the type, the number of elements, the first index
+	for _, value := range [...]uint32{1, 0, a.oids[i], uint32(a.rows), 1} {
+		array = binary.BigEndian.AppendUint32(array, value)
+	}
+	for range a.rows - a.left {
+		array = appendElement(array, nil)
+	}
+	return array
+}
+
+func appendElement(array, value []byte) []byte {
+	if value == nil {
+		array[7] = 1
+		return binary.BigEndian.AppendUint32(array, math.MaxUint32)
+	}
+	return append(binary.BigEndian.AppendUint32(array, uint32(len(value))), value...)
 }
 
 // Parameters are the arrays. Nothing is added to them afterwards.
