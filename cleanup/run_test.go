@@ -385,6 +385,9 @@ func TestLoadedMeanwhile(t *testing.T) {
 		for sum := range 3 {
 			ask(hosts[0], 1, sum+1)
 		}
+		if err := hosts[0].Shutdown(t.Context()); err != nil { // which waits until the snapshot is saved
+			t.Fatal(err)
+		}
 		begun := false
 		s := faulty.Able{Store: &faulty.Store{Store: memory, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
 			if c.Op == op && !begun {
