@@ -47,6 +47,9 @@ func Recover(ctx context.Context, s annals.Store, id annals.PersistenceID, snaps
 			if err := snapshot(snap); err != nil {
 				return 0, err
 			}
+			if snap.SeqNr == annals.MaxSeqNr {
+				return snap.SeqNr, nil
+			}
 			begun = true
 		case begun:
 			return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrTruncated}

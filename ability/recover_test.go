@@ -111,6 +111,29 @@ func (o *owner) act(what int) {
 	}
 }
 
+// No event comes after a snapshot with the greatest number.
+func TestRecoverGreatestSnapshot(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	o := &owner{t: t, store: store, id: "Thing|1"}
+	o.act(0)
+	if err := store.Snapshots().Save(t.Context(), annals.Snapshot{ID: o.id, SeqNr: annals.MaxSeqNr, Payload: annals.Payload{SerializerID: 4}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []annals.Store{store, newOvertaken(store, func() {})} {
+		snapshots, over := 0, errors.New("it begins again")
+		last, err := ability.Recover(t.Context(), s, o.id, func(annals.Snapshot) error {
+			if snapshots++; snapshots > 1 {
+				return over
+			}
+			return nil
+		}, func(e annals.Event) error { t.Errorf("%T: event %d after the snapshot", s, e.SeqNr); return nil })
+		if last != annals.MaxSeqNr || snapshots != 1 || err != nil {
+			t.Errorf("%T: last number %d, %d snapshots, %v", s, last, snapshots, err)
+		}
+	}
+}
+
 func TestRecoverBesideAnotherOwner(t *testing.T) {
 	t.Parallel()
 	for random := range random.Rounds(t, 3000) {
