@@ -194,6 +194,37 @@ func TestUnionFaults(t *testing.T) {
 	}
 }
 
+// What is made of nil is a fault, and none of its calls panics.
+func TestNil(t *testing.T) {
+	t.Parallel()
+	marshal, unmarshal := func(closed) ([]byte, error) { return nil, nil }, func([]byte) (closed, error) { return closed{}, nil }
+	lift := func(closed) (closed, error) { return closed{}, nil }
+	unread := codec.Of[closed](1, "x", marshal, nil)
+	for name, c := range map[string]*codec.Type[closed]{
+		"marshal": codec.Of(1, "x", nil, unmarshal), "unmarshal": unread, "a read back": codec.Of(1, "x", codec.ReadBack(nil, unmarshal), unmarshal),
+		"lift": codec.JSON("x", codec.Was[closed, closed](codec.JSON[closed]("y"), nil)), "former": codec.JSON("x", codec.Was(nil, lift)),
+		"a function of a former version": codec.JSON("x", codec.Was(unread, lift)), "the zero Former": codec.JSON("x", codec.Former[closed]{}),
+		"a former version of a former version": codec.JSON("x", codec.Was(codec.JSON("y", codec.Was(nil, lift)), lift)),
+	} {
+		if err := faults(codec.Union[event](c)); err == nil || !strings.Contains(err.Error(), "is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := c.Encode(closed{}); err == nil {
+			t.Errorf("%s: it encodes", name)
+		}
+		for _, id := range []int32{1, codec.JSONSerializer} {
+			for _, manifest := range []string{"x", "y"} {
+				if _, err := c.Decode(annals.Payload{SerializerID: id, Manifest: manifest, Data: []byte("{}")}); err == nil {
+					t.Errorf("%s: it decodes", name)
+				}
+			}
+		}
+	}
+	if err := faults(codec.Union[event](nil)); err == nil {
+		t.Error("a member that is nil is no fault")
+	}
+}
+
 func TestChangesAndColumns(t *testing.T) {
 	t.Parallel()
 	p, err := names.Encode(named{"Ada", "Lovelace"})

@@ -6,7 +6,7 @@ import (
 )
 
 // Fault is an error whose text repeats nothing of a value or payload, for example "broken JSON at byte 7". The functions given to Of and
-// WasOf return a Fault when its text may be shown. Of any other error only the Go type is shown, because decoders often repeat their
+// Was return a Fault when its text may be shown. Of any other error only the Go type is shown, because decoders often repeat their
 // input in errors. errors.Is and errors.As find every error.
 type Fault string
 

@@ -6,10 +6,14 @@ import (
 )
 
 // ReadBack returns a marshal for Of that refuses values which unmarshal does not read back. It encodes a value, decodes the result, encodes
-// that again, and compares the bytes of both encodings. Bytes in another order count as equal, because sets may be written in any order.
+// that again, and compares the bytes of both encodings. Bytes in another order count as equal, because sets may be written in any order. It is nil
+// when one of them is.
 //
 // JSON, cborcodec and protocodec do the same, but only for the types and values that need it.
 func ReadBack[T any](marshal func(T) ([]byte, error), unmarshal func([]byte) (T, error)) func(T) ([]byte, error) {
+	if marshal == nil || unmarshal == nil {
+		return nil
+	}
 	return func(v T) ([]byte, error) {
 		data, err := marshal(v)
 		if err != nil {

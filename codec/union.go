@@ -31,11 +31,15 @@ func (c *Type[T]) encodeAny(v any) (annals.Payload, error) { return c.Encode(v.(
 func (c *Type[T]) decodeAny(p annals.Payload) (any, error) { return c.Decode(p) }
 
 // Union returns the codec of E, which must be an interface, any included. Encode finds the member by the Go type of the value, Decode by the
-// serializer id and the manifest. It has a Validate, which returns all faults in one error: an E that is no interface, a member that is no E or
+// serializer id and the manifest. It has a Validate, which returns all faults in one error: an E that is no interface, a member that is nil, is no E or
 // has faults of its own, a Go type that occurs twice, a pair of serializer id and manifest that occurs twice. So a Union can be a package variable.
 func Union[E any](members ...Member) Codec[E] {
 	u := &union[E]{byType: map[reflect.Type]Member{}, byKey: map[key]Member{}}
 	for _, m := range members {
+		if m == nil {
+			u.fault("a member is nil")
+			continue
+		}
 		u.add(m)
 	}
 	if t := reflect.TypeFor[E](); t.Kind() != reflect.Interface {

@@ -26,6 +26,9 @@ func Of[M proto.Message](manifest string, former ...codec.Former[M]) *codec.Type
 // then. So a fromMessage that loses or changes a field of the message is found when the first such value is written. A field of T
 // that toMessage leaves out is not stored, and Encode cannot find this out: test it with entitytest, or compare values in a test.
 func Map[T any, M proto.Message](manifest string, toMessage func(T) (M, error), fromMessage func(M) (T, error), former ...codec.Former[T]) *codec.Type[T] {
+	if toMessage == nil || fromMessage == nil {
+		return codec.Of[T](serializer, manifest, nil, nil, former...)
+	}
 	encode := func(v T) ([]byte, error) {
 		m, err := toMessage(v)
 		if err != nil {

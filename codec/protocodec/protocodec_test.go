@@ -161,6 +161,19 @@ func TestMap(t *testing.T) {
 	}
 }
 
+// A function that is nil is a fault.
+func TestMapOfNil(t *testing.T) {
+	t.Parallel()
+	for _, c := range []*codec.Type[person]{protocodec.Map("person", nil, fromStruct), protocodec.Map("person", toStruct, nil)} {
+		if c.Validate() == nil {
+			t.Error("it is no fault")
+		}
+		if _, err := c.Encode(person{}); err == nil {
+			t.Error("it encodes")
+		}
+	}
+}
+
 // Guards the ReadBack in Map.
 func TestMapRefusesWhatItDoesNotReadBack(t *testing.T) {
 	t.Parallel()
