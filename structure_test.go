@@ -46,7 +46,7 @@ var rules = []struct {
 	{pkg: "cleanup", may: "root ability internal/backoff internal/claims internal/keys internal/panics internal/progress"},
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/contexts internal/document internal/leases internal/panics internal/position internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
-	{pkg: "process", may: "root ability aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/keys internal/panics internal/quote"},
+	{pkg: "process", may: "root ability aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/keys internal/panics internal/quote internal/valid"},
 	{pkg: "process/processtest", may: "root codec process"},
 	{pkg: "tenants", may: "root internal/panics"},
 	{pkg: "verify", may: "root ability internal/backoff internal/progress"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Target is a kind of recipients, such as the entities of a type, which get commands C. It makes commands; To says how they are sent.
@@ -86,10 +87,8 @@ func To[C, R any](t *Target[C], send func(ctx context.Context, key, recipient st
 		return Recipients{faults: errors.New("To needs a Target with a name and a codec, and a function that sends")}
 	}
 	r := Recipients{name: t.name}
-	if c, ok := t.codec.(interface{ Validate() error }); ok {
-		if err := c.Validate(); err != nil {
-			r.faults = fmt.Errorf("target %q: %w", t.name, err)
-		}
+	if err := valid.Codec(t.codec); err != nil {
+		r.faults = fmt.Errorf("target %q: %w", t.name, err)
 	}
 	r.decode = func(p annals.Payload) (Command, error) {
 		c, err := t.codec.Decode(p)

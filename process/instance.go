@@ -12,6 +12,7 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/calendar"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // instance is the state of an instance as its events make it. What is not S is what makes inputs take effect once.
@@ -289,7 +290,7 @@ func (c instances[S]) Decode(p annals.Payload) (n instance[S], err error) {
 }
 
 // Validate is that of the codec of states.
-func (c instances[S]) Validate() error { return validate(c.states) }
+func (c instances[S]) Validate() error { return valid.Codec(c.states) }
 
 // Instance is what an instance has stored.
 type Instance[S any] struct {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // step is the first event of each commit of an instance. It says which input was handled, and what is to be done about it. The events of the
@@ -115,14 +116,7 @@ func (c records[E, S]) Decode(p annals.Payload) (r record[E, S], err error) {
 }
 
 // Validate is that of the codec of events.
-func (c records[E, S]) Validate() error { return validate(c.events) }
-
-func validate(c any) error {
-	if v, ok := c.(interface{ Validate() error }); ok {
-		return v.Validate()
-	}
-	return nil
-}
+func (c records[E, S]) Validate() error { return valid.Codec(c.events) }
 
 // stepsOnly is records without the events of the process, which are decoded as nothing.
 type stepsOnly struct{}

@@ -38,7 +38,7 @@ func ExactlyOnceGrouped[E, T any](name string, src Source[E], into TxStore[T], h
 
 func exactlyOnce[E, T any](name string, src Source[E], into TxStore[T], handles bool,
 	handle func(ctx context.Context, tx T, s decoded[E], undo context.CancelCauseFunc) *failure, o Options) (*Runner, error) {
-	return newRunner(name, src.stream(), src.Codec != nil, into, handles, o, func(ctx context.Context, s step) (int, error) {
+	return newRunner(name, src.stream(), src.Codec, into, handles, o, func(ctx context.Context, s step) (int, error) {
 		events, err := src.decode(s)
 		if err != nil {
 			return 0, err
@@ -89,7 +89,7 @@ func AtLeastOnceGrouped[E any](name string, src Source[E], offsets annals.Store,
 
 func atLeastOnce[E any](name string, src Source[E], offsets annals.Store, handles bool,
 	handle func(ctx context.Context, s decoded[E]) *failure, o Options) (*Runner, error) {
-	return newRunner(name, src.stream(), src.Codec != nil, offsets, handles, o, func(ctx context.Context, s step) (int, error) {
+	return newRunner(name, src.stream(), src.Codec, offsets, handles, o, func(ctx context.Context, s step) (int, error) {
 		events, err := src.decode(s)
 		if err != nil {
 			return 0, err

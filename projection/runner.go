@@ -36,14 +36,14 @@ type Runner struct {
 // *failure when an event could not be handled, otherwise the store's or errLater.
 type deliver func(ctx context.Context, s step) (int, error)
 
-func newRunner(name string, from stream, decodes bool, offsets annals.Store, handles bool, o Options, d deliver) (*Runner, error) {
-	faults := []error{o.faults()}
+func newRunner(name string, from stream, codec any, offsets annals.Store, handles bool, o Options, d deliver) (*Runner, error) {
+	faults := []error{o.faults(), valid.Codec(codec)}
 	switch {
 	case name == "":
 		faults = append(faults, errors.New("the projection has no name"))
 	case from.store == nil:
 		faults = append(faults, errors.New("Source.Store is nil"))
-	case !decodes:
+	case codec == nil:
 		faults = append(faults, errors.New("Source.Codec is nil"))
 	case offsets == nil || !handles:
 		faults = append(faults, errors.New("a store or the handler is missing"))

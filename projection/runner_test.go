@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/memstore"
 	. "github.com/annals-go/annals/projection"
 )
@@ -175,6 +176,9 @@ func TestFaultsOfOptions(t *testing.T) {
 		"name":  func() (*Runner, error) { return AtLeastOnce("", source, s, handle, Options{}) },
 		"store": func() (*Runner, error) { return AtLeastOnce("p", Source[int]{Codec: numbers}, s, handle, Options{}) },
 		"codec": func() (*Runner, error) { return AtLeastOnce("p", Source[int]{Store: s}, s, handle, Options{}) },
+		"faults of the codec": func() (*Runner, error) {
+			return AtLeastOnce("p", Source[int]{Store: s, Codec: codec.Of[int](0, "number", nil, nil)}, s, handle, Options{})
+		},
 		"type": func() (*Runner, error) {
 			return AtLeastOnce("p", Source[int]{Store: s, Type: "annals.x", Codec: numbers}, s, handle, Options{})
 		},

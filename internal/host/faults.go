@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // Faults returns all faults of b in one error.
@@ -18,14 +19,14 @@ func Faults[C, E, S, R any](b behavior.EventSourced[C, E, S, R]) error {
 		missing("Events (E is an interface)", b.Events == nil && isInterface[E]()),
 		missing("States (S is an interface)", b.States == nil && b.SnapshotEvery > 0 && isInterface[S]()),
 		fault(b.SnapshotEvery < 0, "SnapshotEvery is negative"),
-		codecFault(b.Events), codecFault(b.States), codecFault(b.Metadata))
+		valid.Codec(b.Events), valid.Codec(b.States), valid.Codec(b.Metadata))
 }
 
 // StateFaults returns all faults of b in one error.
 func StateFaults[C, S, R any](b behavior.DurableState[C, S, R]) error {
 	return errors.Join(typeFault(b.Type), missing("Decide", b.Decide == nil),
 		fault(b.Metadata != nil && b.Stored == nil, "Metadata is set without Stored"),
-		missing("States (S is an interface)", b.States == nil && isInterface[S]()), codecFault(b.States), codecFault(b.Metadata))
+		missing("States (S is an interface)", b.States == nil && isInterface[S]()), valid.Codec(b.States), valid.Codec(b.Metadata))
 }
 
 func typeFault(t string) error {
@@ -37,13 +38,6 @@ func missing(name string, is bool) error { return fault(is, name+" is nil") }
 func fault(is bool, text string) error {
 	if is {
 		return errors.New("behavior: " + text)
-	}
-	return nil
-}
-
-func codecFault(c any) error {
-	if v, ok := c.(interface{ Validate() error }); ok {
-		return v.Validate()
 	}
 	return nil
 }

@@ -167,6 +167,14 @@ func Forgetting(f ability.Forgetting, l annals.Limits) error {
 	return invalid("forget", f.ID, idFault(f.ID, l), age)
 }
 
+// Codec is what the Validate of a codec returns; nil when it has none.
+func Codec(c any) error {
+	if v, ok := c.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
 // invalid is ErrInvalid of op on id with all faults; nil when there are none.
 func invalid(op string, id annals.PersistenceID, faults ...error) error {
 	if err := errors.Join(faults...); err != nil {
