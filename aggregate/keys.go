@@ -114,7 +114,11 @@ func (r *Repository[C, S, R]) execute(ctx context.Context, k *keyed[C]) (result 
 			Err: fmt.Errorf("%d commands with keys within Options.KeyAge of %v; Options.KeepKeys allows no more", len(list), r.o.KeyAge)}
 	}
 	save := func(ctx context.Context, s annals.Store, x keys.Executed) error {
-		return keys.Of(k.pid).Save(ctx, s, revision, list.With(k.key, x, now))
+		err := keys.Of(k.pid).Save(ctx, s, revision, list.With(k.key, x, now))
+		if err != nil && k.within {
+			contexts.FailTx(ctx, err) // what k decided must not be stored without its key, and the caller's function may return nil
+		}
+		return err
 	}
 	result, _, err = r.once(ctx, nil, k.id, k.pid, k.c, host.AnyNumber, func(ctx context.Context, w *host.Write) (receipt annals.Receipt, err error) {
 		sent = true
@@ -129,10 +133,7 @@ func (r *Repository[C, S, R]) execute(ctx context.Context, k *keyed[C]) (result 
 				return err
 			}
 			events := len(w.Commit.Events)
-			if err = save(ctx, in, keys.Executed{SeqNr: w.After() + annals.SeqNr(max(1, events)), Events: events}); err != nil && k.within {
-				contexts.FailTx(ctx, err) // what k decided must not be stored without its key, and the caller's function may return nil
-			}
-			return err
+			return save(ctx, in, keys.Executed{SeqNr: w.After() + annals.SeqNr(max(1, events)), Events: events})
 		}
 		if k.within {
 			err = both(ctx, r.store)

@@ -160,20 +160,22 @@ func (s unwrapped) Unwrap() annals.Store { return s.inner }
 func TestAskOnceWithoutKey(t *testing.T) {
 	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
 		s := memstore.New()
-		err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
-			refusing := unwrapped{&faulty.Store{Store: in, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
-				if c.Writes && strings.HasPrefix(string(c.ID), "annals.keys|") {
-					return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrConflict}
+		for _, amount := range []int{0, 5} { // 0 decides nothing
+			err := s.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
+				refusing := unwrapped{&faulty.Store{Store: in, Around: func(_ context.Context, c *faulty.Call, run func() error) error {
+					if c.Writes && strings.HasPrefix(string(c.ID), "annals.keys|") {
+						return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrConflict}
+					}
+					return run()
+				}}, in}
+				if _, err := open(refusing, aggregate.Options{}).AskOnce(ctx, "k", "a", amount); !errors.Is(err, annals.ErrConflict) {
+					t.Errorf("in the function: %v", err)
 				}
-				return run()
-			}}, in}
-			if _, err := open(refusing, aggregate.Options{}).AskOnce(ctx, "k", "a", 5); !errors.Is(err, annals.ErrConflict) {
-				t.Errorf("in the function: %v", err)
+				return nil
+			})
+			if !errors.Is(err, annals.ErrConflict) {
+				t.Errorf("%d: of the transaction: %v", amount, err)
 			}
-			return nil
-		})
-		if !errors.Is(err, annals.ErrConflict) {
-			t.Errorf("of the transaction: %v", err)
 		}
 		wantOnce(t, open(s, aggregate.Options{}), "k", 5, 5, 1)
 		wantOnce(t, open(s, aggregate.Options{}), "k", 5, 5, 1)
