@@ -122,6 +122,22 @@ func TestKeyAge(t *testing.T) {
 	})
 }
 
+// A key is known for all of KeyAge, also when it was executed at the end of a second.
+func TestKeyAgeOfASecond(t *testing.T) {
+	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {
+		synctest.Test(t, func(t *testing.T) {
+			r := open(memstore.New(), aggregate.Options{KeyAge: time.Second, KeepKeys: 1})
+			time.Sleep(time.Second - 1)
+			wantOnce(t, r, "0", 1, 1, 1)
+			time.Sleep(time.Second)
+			if _, err := r.AskOnce(t.Context(), "1", "a", 1); !errors.Is(err, annals.ErrOverloaded) {
+				t.Errorf("another key: %v", err)
+			}
+			wantOnce(t, r, "0", 1, 1, 1)
+		})
+	})
+}
+
 // What a caller does beside the command is in the transaction too, and undone with the key.
 func TestAskOnceInTx(t *testing.T) {
 	eachKind(t, func(t *testing.T, open func(s annals.Store, o aggregate.Options) *repository) {

@@ -55,7 +55,7 @@ func (l List) Find(key string) (Executed, bool) {
 
 // Since returns l without what was executed longer ago than age.
 func (l List) Since(now time.Time, age time.Duration) List {
-	return slices.DeleteFunc(slices.Clone(l), func(x Executed) bool { return now.Sub(time.Unix(x.At, 0)) > age })
+	return slices.DeleteFunc(slices.Clone(l), func(x Executed) bool { return now.Sub(time.Unix(x.At+1, 0)) > age }) // At is rounded down
 }
 
 // With returns l with x under the key, executed at now.
