@@ -15,13 +15,20 @@ import (
 // copyEvents copies an entity that to does not have. Its events keep their numbers, and their times if from claims Times and to claims
 // EventTimes. DynamoDB tables with an index, and those of the Akka plugins there, do not claim EventTimes.
 func copyEvents(ctx context.Context, from, to annals.Store, id annals.PersistenceID) error {
-	commit := annals.Commit{ID: id}
-	for e, err := range from.Journal().Replay(ctx, id, 1, annals.MaxSeqNr) {
+	last, err := from.Journal().LastSeqNr(ctx, id)
+	if err != nil || last == 0 {
+		return err
+	}
+	commit := annals.Commit{ID: id, After: last} // where all events were deleted
+	for e, err := range from.Journal().Replay(ctx, id, 1, last) {
 		if err != nil {
 			return err
 		}
 		if len(commit.Events) == 0 {
 			commit.After = e.SeqNr - 1
+		}
+		if n := commit.After + annals.SeqNr(len(commit.Events)) + 1; e.SeqNr != n {
+			return fmt.Errorf("copy %q: number %d is unused, so the events after it would get other numbers", id, n)
 		}
 		commit.Events = append(commit.Events, annals.NewEvent{Payload: e.Payload, Tags: e.Tags, Metadata: e.Metadata, Time: e.Time})
 	}
@@ -34,26 +41,36 @@ func copyEvents(ctx context.Context, from, to annals.Store, id annals.Persistenc
 			return err
 		}
 	}
-	_, err := to.Journal().Append(ctx, commit)
+	if len(commit.Events) == 0 {
+		return nil
+	}
+	_, err = to.Journal().Append(ctx, commit)
 	return err
 }
 
-// copyState copies a state that to does not have. It keeps its revision.
+// copyState copies a state that to does not have. It keeps its revision, also when it was deleted.
 func copyState(ctx context.Context, from, to annals.Store, id annals.PersistenceID) error {
 	state, ok, err := from.States().Get(ctx, id)
-	if err != nil || !ok {
+	if err != nil {
 		return err
 	}
-	if state.Revision > 1 {
+	before := state.Revision
+	if ok {
+		before--
+	}
+	if before > 0 {
 		skipper, err := ability.Of[ability.StateSkipper](to)
 		if err != nil {
 			return err
 		}
-		if err := skipper.SkipStateTo(ctx, id, state.Revision-1); err != nil {
+		if err := skipper.SkipStateTo(ctx, id, before); err != nil {
 			return err
 		}
 	}
-	_, err = to.States().Put(ctx, annals.StateWrite{ID: id, After: state.Revision - 1, Payload: state.Payload, Tags: state.Tags, Metadata: state.Metadata})
+	if !ok {
+		return nil
+	}
+	_, err = to.States().Put(ctx, annals.StateWrite{ID: id, After: before, Payload: state.Payload, Tags: state.Tags, Metadata: state.Metadata})
 	return err
 }
 
