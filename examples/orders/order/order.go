@@ -54,6 +54,7 @@ func (Cancelled) event() {}
 
 // The rejections.
 var (
+	ErrPieces  = errors.New("a number of pieces is 1 or more")
 	ErrNone    = errors.New("there is no such order")
 	ErrExists  = errors.New("the order was placed before")
 	ErrClosed  = errors.New("the order is paid or cancelled")
@@ -103,7 +104,10 @@ var Behavior = behavior.EventSourced[Command, Event, Order, Status]{
 
 func decide(o Order, c Command) ([]Event, error) {
 	if c, ok := c.(Place); ok {
-		if o.Status != "" {
+		switch {
+		case c.Pieces < 1: // they are taken from the stock
+			return nil, ErrPieces
+		case o.Status != "":
 			return nil, ErrExists
 		}
 		return []Event{Placed(c)}, nil

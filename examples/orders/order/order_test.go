@@ -18,6 +18,7 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	entitytest.New(t, Behavior, "o-1").
 		When(Pay{}).Rejected(ErrNone).
+		When(Place{Customer: "bob", Item: "pen", Pieces: -2}).Rejected(ErrPieces).
 		When(Place(placed)).Then(placed).Reply(IsPlaced).
 		When(Place(placed)).Rejected(ErrExists).
 		When(Pay{}).Then(Paid{}).Reply(IsPaid).
