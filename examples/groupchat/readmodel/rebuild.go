@@ -115,13 +115,11 @@ func (m *Model) reach(ctx context.Context, current, next int64, progress func(pr
 
 func (m *Model) newGeneration(ctx context.Context) (n int64, err error) {
 	err = m.inTx(ctx, func(ctx context.Context, tx sqltx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE chat_generation SET newest = newest + 1`)
-		return err
+		if _, err := tx.Exec(ctx, `UPDATE chat_generation SET newest = newest + 1`); err != nil {
+			return err
+		}
+		return tx.Query(ctx, func(scan func(...any) error) error { return scan(&n) }, `SELECT newest FROM chat_generation`)
 	})
-	if err != nil {
-		return 0, err
-	}
-	err = m.in.Read(ctx, func(scan func(...any) error) error { return scan(&n) }, `SELECT newest FROM chat_generation`)
 	return n, err
 }
 

@@ -13,7 +13,37 @@ import (
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/examples/groupchat/chat"
 	"github.com/annals-go/annals/projection"
+	"github.com/annals-go/annals/sqltx"
 )
+
+// meddled is a database in which another program does something before each read that is in no transaction.
+type meddled struct {
+	sqltx.Store
+	before func()
+}
+
+func (d meddled) Read(ctx context.Context, row func(func(...any) error) error, text string, args ...any) error {
+	d.before()
+	return d.Store.Read(ctx, row, text, args...)
+}
+
+// Two rebuilds that begin at the same time write different generations.
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	databases(t, func(t *testing.T, in annals.Store) {
+		m := open(t, in)
+		seen := map[int64]bool{}
+		begin := func(m *Model) {
+			n, err := m.newGeneration(t.Context())
+			if err != nil || seen[n] {
+				t.Errorf("generation %d, %v, after %v", n, err, seen)
+			}
+			seen[n] = true
+		}
+		begin(&Model{meddled{m.in, func() { begin(m) }}})
+		begin(m)
+	})
+}
 
 // Rows that are wrong are right after a rebuild, also when a server runs and events are written meanwhile. The server goes on with the new
 // rows, and the old ones are deleted.
