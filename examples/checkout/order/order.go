@@ -130,7 +130,10 @@ var Behavior = behavior.EventSourced[Command, Event, Order, Order]{
 	Type:   "Order",
 	Decide: decide,
 	Evolve: evolve,
-	Reply:  func(o Order, _ Command, _ []Event) Order { return o },
+	Reply: func(o Order, _ Command, _ []Event) Order {
+		o.Done = slices.Clone(o.Done) // a reply shares no memory with the state
+		return o
+	},
 	Events: codec.Union[Event](Events...),
 }
 

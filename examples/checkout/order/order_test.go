@@ -37,6 +37,15 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+func TestReply(t *testing.T) {
+	t.Parallel()
+	o := Order{Done: []string{"c-1"}}
+	Behavior.Reply(o, nil, nil).Done[0] = "changed"
+	if o.Done[0] != "c-1" {
+		t.Error("the reply shares memory with the order")
+	}
+}
+
 func TestBadCommands(t *testing.T) {
 	t.Parallel()
 	for c, want := range map[Command]error{
