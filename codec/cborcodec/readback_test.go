@@ -102,6 +102,7 @@ func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
 			V any `json:"-" cbor:"v"`
 		}{time.Unix(0, 0).In(time.FixedZone("", 1))}),
 		"seconds in the zone of a key": encodes(map[any]int{time.Unix(0, 0).In(time.FixedZone("", 1)): 1}), "two keys of one time": encodes(map[time.Time]int{time.Unix(0, 0).UTC(): 1, time.Unix(0, 0).In(time.FixedZone("", 0)): 2}),
+		"a pointer to the zero time": encodes(new(time.Time)), "the zero time in an any": encodes([]any{time.Time{}.In(time.FixedZone("", 60))}),
 		"two keys become one": encodes(map[any]int{int8(1): 1, int64(1): 2}),
 	} {
 		if err := encode(); err == nil || !strings.Contains(err.Error(), "codec: encode") {
@@ -111,7 +112,7 @@ func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
 	for name, encode := range map[string]func() error{
 		"33 levels": encodes(deep(33)), "131,073 elements": encodes(make([]byte, 131_073)), "131,073 numbers": encodes(make([]int, 131_073)),
 		"131,073 pairs": encodes(many(131_073)), "bytes of any kind": encodes([]byte("\xff\x61\xff")), "lengths": encodes([]string{strings.Repeat("ä", 12), strings.Repeat("ä", 200), strings.Repeat("ä", 40_000)}),
-		"any": encodes[any]([]any{int64(math.MaxInt64), uint64(math.MaxUint64), 1.5, "x", []byte("\xff"), nil, true}), "nil interface": encodes[shape](nil),
+		"any": encodes[any]([]any{int64(math.MaxInt64), uint64(math.MaxUint64), 1.5, "x", []byte("\xff"), nil, true}), "nil interface": encodes[shape](nil), "the zero time": encodes([]time.Time{{}}),
 	} {
 		if err := encode(); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -15,6 +15,7 @@ type Format struct {
 	Tag        string         // the name of its tags of fields; a field without one has that of "json"
 	Marshalers []reflect.Type // interfaces by which a type can encode itself
 	Floats     bool           // an integer in an interface is decoded as a float64
+	NilTimes   bool           // the zero time is encoded as nil is
 }
 
 // Check says how to find out that a value of one type will be read back. The zero Check needs nothing: all values of the type are read back.
@@ -147,7 +148,11 @@ func (f *Format) elem(v reflect.Value, within bool) string {
 	if v.IsNil() {
 		return ""
 	}
-	return f.fault(v.Elem(), within)
+	v = v.Elem()
+	if f.NilTimes && v.Type() == timeType && v.CanInterface() && v.Interface().(time.Time).IsZero() {
+		return "the zero time behind a pointer or in an interface would be read back as nil"
+	}
+	return f.fault(v, within)
 }
 
 // timeFault is the reason why RFC 3339 cannot express the time v: a year has four digits, and the offset of a zone has no seconds.
