@@ -2,8 +2,8 @@ package tenants_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -30,9 +30,9 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	// Each tenant has a file. PathEscape makes a file name of whatever a tenant is called.
+	// Each tenant has a file. Its name is hexadecimal, so no two tenants have one file, also where the case of letters in names does not count.
 	stores, err := tenants.New(func(ctx context.Context, tenant string) (annals.Store, error) {
-		return sqlitestore.Open(ctx, filepath.Join(dir, url.PathEscape(tenant)+".db"), sqlitestore.Options{})
+		return sqlitestore.Open(ctx, filepath.Join(dir, hex.EncodeToString([]byte(tenant))+".db"), sqlitestore.Options{})
 	}, tenants.Options{Max: 100})
 	if err != nil {
 		fmt.Println(err)
@@ -50,7 +50,7 @@ func Example() {
 		return total, err
 	}
 	fmt.Println(add("acme", 2))
-	fmt.Println(add("../acme", 3))
+	fmt.Println(add("../Acme", 3))
 	fmt.Println(add("acme", 5))
 	fmt.Println(stores.Close())
 	// Output:
