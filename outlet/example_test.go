@@ -53,6 +53,9 @@ func publish(ctx context.Context, store annals.Store, broker message.Publisher) 
 
 // addCorrelationID adds the request that caused the event to its message.
 func addCorrelationID(e projection.Envelope[annals.Payload], m *message.Message) error {
+	if e.Metadata.SerializerID == 0 { // the event was stored without metadata
+		return nil
+	}
 	request, err := requests.Decode(e.Metadata)
 	if err != nil {
 		return err

@@ -216,6 +216,14 @@ func TestMessagesHaveTheContext(t *testing.T) {
 	}
 }
 
+// The function of the example does not hold up an event without metadata.
+func TestExampleWithoutMetadata(t *testing.T) {
+	t.Parallel()
+	if err := addCorrelationID(envelope("Order|1", 1, "orders"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRequired(t *testing.T) {
 	t.Parallel()
 	if _, err := outlet.Handler(nil, byManifest, outlet.Options[annals.Payload]{}); !errors.Is(err, annals.ErrInvalid) {
