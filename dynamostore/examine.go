@@ -40,11 +40,16 @@ func (s *setup) examine(ctx context.Context) (found findings.List, err error) {
 				return
 			}
 		}
-		if wrong := check(ctx, lookOnly{s.store.engine}, false); errors.Is(wrong, errWrites) {
+		wrong := check(ctx, lookOnly{s.store.engine}, false)
+		switch {
+		case !errors.Is(wrong, errWrites):
+		case s.o.ReadOnly:
+			wrong = s.store.refuseItems(ctx, tables)
+		default:
 			found.Add(ability.Note, "settings", "the next Open stores the settings of the layout, or fills its index", "", "")
-		} else {
-			err = found.Refused(wrong, "settings")
+			return
 		}
+		err = found.Refused(wrong, "settings")
 	}
 	check(s.store.offer.Check, s.store.offer.Tables...)
 	for _, own := range s.store.ownTables() {
@@ -61,7 +66,10 @@ func (s *setup) examine(ctx context.Context) (found findings.List, err error) {
 		found.Add(ability.Note, "lateness", fmt.Sprintf("claimed lateness: %v, which must be more than the clocks of all writers and readers differ", claims.Lateness), "", "")
 	}
 	if err == nil {
-		found.Add(ability.Note, "not-checked", "the right to BatchWriteItem was not tried, because it would write, nor how late indexes are", "", "")
+		found.Add(ability.Note, "not-checked", "how late indexes are was not looked at", "", "")
+	}
+	if err == nil && !s.o.ReadOnly {
+		found.Add(ability.Note, "not-checked", "the right to BatchWriteItem was not tried, because it would write", "", "")
 	}
 	return found, err
 }

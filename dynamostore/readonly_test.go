@@ -2,9 +2,12 @@ package dynamostore_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/akka"
 	"github.com/annals-go/annals/dynamostore/akka0"
@@ -104,8 +107,26 @@ func TestReadOnlyLeavesSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	readingOnly(t, p)
-	if err := only(indexed); !errors.Is(err, annals.ErrInvalid) {
+	err := only(indexed)
+	if !errors.Is(err, annals.ErrInvalid) {
 		t.Errorf("an index that is not filled: %v", err)
+	}
+	setup, failed := dynamostore.NewSetup(c, indexed, dynamostore.Options{ReadOnly: true})
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	found, failed := setup.Examine(ctx)
+	refused := ability.Finding{}
+	for _, f := range found {
+		if f.Severity == ability.Refused {
+			refused = f
+		}
+		if strings.Contains(f.Found, "BatchWriteItem") {
+			t.Errorf("a right to write: %+v", f)
+		}
+	}
+	if failed != nil || refused.Code != "settings" || !strings.Contains(fmt.Sprint(err), refused.Found) {
+		t.Errorf("Open says %v, Examine %v, %+v", err, failed, found)
 	}
 	if err := only(layout); err != nil {
 		t.Error(err)
