@@ -95,10 +95,10 @@ func offered[T any](s *store, fault error) (T, error) {
 
 // Recover is ability.Recoverer.
 func (s *store) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (last annals.SeqNr, err error) {
-	k := s.start(ctx, annals.Call{Op: "recover", ID: id})
+	k := s.start(ctx, annals.Call{Op: "recover", ID: id}, &err)
 	defer k.end(&err)
-	d, err := offered[ability.Recoverer](s, valid.ID("", id, s.caps.Limits))
-	if err = k.streams(err); err != nil {
+	d, fault := offered[ability.Recoverer](s, valid.ID("", id, s.caps.Limits))
+	if err := k.streams(fault); err != nil {
 		return 0, err
 	}
 	last, err = d.Recover(k.in, id, func(newest annals.Snapshot) error {

@@ -68,8 +68,9 @@ func claimed(claims bool, fault error) error {
 	return fault
 }
 
-// start tells the Observer of a call.
-func (s *store) start(ctx context.Context, c annals.Call) call {
+// start tells the Observer of a call. *err is errLost until the call returns.
+func (s *store) start(ctx context.Context, c annals.Call, err *error) call {
+	*err = errLost
 	k := call{Call: c, s: s, ctx: ctx}
 	k.Store = s.name
 	if s.observer != nil {
@@ -183,7 +184,7 @@ func (s *store) leave(write bool) {
 // Read runs fn as the operation c of s, one that reads the backend within Fetch, and may run the caller's code in between. It is for methods of a
 // store that are not in the contracts.
 func Read(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Context) error) (err error) {
-	k := s.front.start(ctx, c)
+	k := s.front.start(ctx, c, &err)
 	defer k.end(&err)
 	if err := k.streams(nil); err != nil {
 		return err
@@ -199,12 +200,11 @@ func Write(ctx context.Context, s *Store, c annals.Call, fn func(ctx context.Con
 
 // ask runs fn as the operation c of s. It refuses the call when fault is not nil.
 func ask[T any](ctx context.Context, s *store, c annals.Call, write bool, fault error, fn func(ctx context.Context) (T, error)) (v T, err error) {
-	k := s.start(ctx, c)
+	k := s.start(ctx, c, &err)
 	defer k.end(&err)
 	if err := k.use(fault, write); err != nil {
 		return v, err
 	}
-	err = errLost // for end, where fn panics or calls runtime.Goexit
 	return fn(k.in)
 }
 

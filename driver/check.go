@@ -20,7 +20,7 @@ type Auditor interface {
 
 // Check is ability.Checker.
 func (s *store) Check(ctx context.Context, id annals.PersistenceID, see func(ability.Stored)) (found []*ability.Damage, err error) {
-	k := s.start(ctx, annals.Call{Op: "check", ID: id})
+	k := s.start(ctx, annals.Call{Op: "check", ID: id}, &err)
 	defer k.end(&err)
 	fault := valid.ID("", id, s.caps.Limits)
 	if fault == nil {

@@ -25,7 +25,7 @@ func (j journal) fault(id annals.PersistenceID) error {
 
 // Append is annals.Journal. A Commit without a WriteID gets one. A Receipt has no Time where Times is not claimed.
 func (j journal) Append(ctx context.Context, c annals.Commit) (r annals.Receipt, err error) {
-	k := j.s.start(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)})
+	k := j.s.start(ctx, annals.Call{Op: "append", ID: c.ID, Events: len(c.Events)}, &err)
 	defer k.end(&err)
 	fault := claimed(j.s.caps.Events, valid.Commit(c, j.s.caps.Limits))
 	if fault == nil && c.Snapshot != nil && !j.s.caps.CommitSnapshot {

@@ -19,7 +19,7 @@ type snapshots struct {
 
 // Latest is annals.SnapshotStore.
 func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (newest annals.Snapshot, ok bool, err error) {
-	k := s.s.start(ctx, annals.Call{Op: "load snapshot", ID: id})
+	k := s.s.start(ctx, annals.Call{Op: "load snapshot", ID: id}, &err)
 	defer k.end(&err)
 	if err := k.use(claimed(s.s.caps.Snapshots, valid.ID("", id, s.s.caps.Limits)), false); err != nil {
 		return annals.Snapshot{}, false, err
@@ -31,7 +31,7 @@ func (s snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 
 // Save is annals.SnapshotStore.
 func (s snapshots) Save(ctx context.Context, snapshot annals.Snapshot) (err error) {
-	k := s.s.start(ctx, annals.Call{Op: "save snapshot", ID: snapshot.ID})
+	k := s.s.start(ctx, annals.Call{Op: "save snapshot", ID: snapshot.ID}, &err)
 	defer k.end(&err)
 	if err := k.use(claimed(s.s.caps.Snapshots, valid.Snapshot(snapshot, s.s.caps.Limits)), true); err != nil {
 		return err

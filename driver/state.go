@@ -19,7 +19,7 @@ type states struct {
 
 // Get is annals.StateStore.
 func (s states) Get(ctx context.Context, id annals.PersistenceID) (state annals.State, ok bool, err error) {
-	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id})
+	k := s.s.start(ctx, annals.Call{Op: "get state", ID: id}, &err)
 	defer k.end(&err)
 	if err := k.use(claimed(s.s.caps.States, valid.ID("", id, s.s.caps.Limits)), false); err != nil {
 		return annals.State{}, false, err
@@ -48,7 +48,7 @@ func (s states) write(ctx context.Context, op string, w annals.StateWrite, delet
 	if w.Event != nil {
 		events = 1
 	}
-	k := s.s.start(ctx, annals.Call{Op: op, ID: w.ID, Events: events})
+	k := s.s.start(ctx, annals.Call{Op: op, ID: w.ID, Events: events}, &err)
 	defer k.end(&err)
 	fault := claimed(s.s.caps.States, valid.StateWrite(op, w, s.s.caps.Limits))
 	if deletes && !s.s.caps.DeletesStates {

@@ -357,7 +357,7 @@ func TestDurationIsOfTheStore(t *testing.T) {
 	})
 }
 
-// A transaction whose function does not return is told to the Observer as one that failed.
+// A call whose function, or the body of whose loop, does not return is told to the Observer as one that failed.
 func TestObserverOfAPanic(t *testing.T) {
 	t.Parallel()
 	o := &observer{}
@@ -365,16 +365,52 @@ func TestObserverOfAPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, id := t.Context(), annals.PersistenceID("A|1")
+	one := annals.Payload{SerializerID: 1}
+	_, appended := store.Journal().Append(ctx, annals.Commit{ID: id, Events: []annals.NewEvent{{Payload: one}, {Payload: one}}})
+	saved := store.Snapshots().Save(ctx, annals.Snapshot{ID: id, SeqNr: 1, Payload: one})
+	_, put := store.States().Put(ctx, annals.StateWrite{ID: id, Payload: one})
+	if err := errors.Join(appended, saved, put); err != nil {
+		t.Fatal(err)
+	}
+	checker, err := ability.Of[ability.Checker](store)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, end := range []func(){func() { panic("on purpose") }, runtime.Goexit} {
-		o.result = annals.Result{}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			defer func() { _ = recover() }()
-			_ = store.InTx(t.Context(), func(context.Context, memstore.Tx, annals.Store) error { end(); return nil })
-		})
-		wg.Wait()
-		if !errors.Is(o.result.Err, annals.ErrPanic) {
-			t.Errorf("got %v, want ErrPanic", o.result.Err)
+		for name, call := range map[string]func(){
+			"transaction": func() {
+				_ = store.InTx(ctx, func(context.Context, memstore.Tx, annals.Store) error { end(); return nil })
+			},
+			"recover, snapshot": func() {
+				_, _ = ability.Recover(ctx, store, id, func(annals.Snapshot) error { end(); return nil }, func(annals.Event) error { return nil })
+			},
+			"recover, event": func() {
+				_, _ = ability.Recover(ctx, store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { end(); return nil })
+			},
+			"check":  func() { _, _ = checker.Check(ctx, id, func(ability.Stored) { end() }) },
+			"replay": func() { store.Journal().Replay(ctx, id, 1, 1)(func(annals.Event, error) bool { end(); return true }) },
+			"query events": func() {
+				store.Query().Events(ctx, annals.Filter{})(func(annals.Event, error) bool { end(); return true })
+			},
+			"query states": func() {
+				store.Query().States(ctx, annals.Filter{})(func(annals.State, error) bool { end(); return true })
+			},
+			"query snapshots": func() {
+				store.Query().Snapshots(ctx, annals.Filter{})(func(annals.Snapshot, error) bool { end(); return true })
+			},
+			"query ids": func() { store.Query().IDs(ctx, "A", "")(func(annals.PersistenceID, error) bool { end(); return true }) },
+		} {
+			o.result = annals.Result{}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				defer func() { _ = recover() }()
+				call()
+			})
+			wg.Wait()
+			if !errors.Is(o.result.Err, annals.ErrPanic) {
+				t.Errorf("%s: got %v, want ErrPanic", name, o.result.Err)
+			}
 		}
 	}
 }

@@ -98,8 +98,8 @@ func (c *call) goesOn() error {
 // each is the loop of a call that yields what read does. A fault of the arguments ends it at once. size is what a value counts for.
 func each[T any](ctx context.Context, s *store, c annals.Call, fault error, size func(T) (events, bytes int), read func(ctx context.Context) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		k := s.start(ctx, c)
 		var err error
+		k := s.start(ctx, c, &err)
 		defer func() { k.end(&err) }()
 		if err = loop(&k, fault, size, read, yield); err != nil {
 			err = s.named(k.Call, err)
