@@ -17,13 +17,14 @@ const maxHold = 20 * time.Millisecond
 // handles a part. After maxHold all remaining events are received and the connection is released, because the caller may be waiting
 // for a connection of the same pool.
 type answer struct {
-	size int // of a part
+	whole bool // the page is one part: the connection cannot be kept
 
 	mu     sync.Mutex
 	left   int // how many more events there can be
 	events *eventDecoder
 	rest   []annals.Event // that receive has received
-	ended  bool           // all events were received, and the connection is released
+	ended  bool           // all events were received, or are cut off, and the connection is released
+	cut    bool           // the page ends behind keptBytes
 	err    error          // of receive
 	timer  *time.Timer    // calls receive; nil in the first part
 }
@@ -35,7 +36,14 @@ func (a *answer) next(to *part) (events []annals.Event, more bool, err error) {
 	if a.ended {
 		return a.rest, false, a.err
 	}
-	to.events, more, err = appendEvents(to.events[:0], a.size, a.events)
+	size := partEvents
+	if a.whole {
+		size = a.left + 1
+	}
+	to.events, more, err = appendEvents(to.events[:0], size, a.events)
+	if a.cut = a.whole && more; a.cut {
+		more = false
+	}
 	if a.left -= len(to.events); !more {
 		a.end()
 	} else if a.timer == nil {
@@ -49,7 +57,7 @@ func (a *answer) receive() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.ended {
-		a.rest, _, a.err = appendEvents(nil, a.left+1, a.events)
+		a.rest, a.cut, a.err = appendEvents(nil, a.left+1, a.events)
 		a.end()
 	}
 }

@@ -38,9 +38,10 @@ var eventFormats = pgx.QueryResultFormats{pgx.BinaryFormatCode, pgx.BinaryFormat
 // idAndEventFormats are those of a persistence_id and what follows it.
 var idAndEventFormats = append(pgx.QueryResultFormats{pgx.TextFormatCode}, eventFormats...)
 
-// appendEvents appends the next events of d's rows, limit at most. more is false when there are no rows behind them.
+// appendEvents appends the next events of d's rows: limit at most, and none behind keptBytes of payloads. more is false when there are no rows behind them.
 func appendEvents(to []annals.Event, limit int, d *eventDecoder) (all []annals.Event, more bool, err error) {
-	for end := len(to) + limit; len(to) < end; {
+	bytes := 0
+	for end := len(to) + limit; len(to) < end && bytes < keptBytes; bytes += payloads(&to[len(to)-1]) {
 		if !d.rows.Next() {
 			return to, false, d.rows.Err()
 		}
@@ -55,24 +56,30 @@ func appendEvents(to []annals.Event, limit int, d *eventDecoder) (all []annals.E
 	return to, true, nil
 }
 
-// allEvents returns the events of all of d's rows, limit at most, and closes the rows.
-func allEvents(limit int, d *eventDecoder) ([]annals.Event, error) {
+// payloads is how many bytes the payloads of e have.
+func payloads(e *annals.Event) int { return len(e.Data) + len(e.Metadata.Data) }
+
+// allEvents returns the events of d's rows, limit at most, as collect does.
+func allEvents(limit int, d *eventDecoder) (events []annals.Event, cut bool, err error) {
 	defer d.rows.Close()
-	events, _, err := appendEvents(nil, limit+1, d)
-	return events, err
+	return appendEvents(nil, limit+1, d)
 }
 
-// collect makes a T of each of d's rows, and closes the rows.
-func collect[T any](d *eventDecoder, as func(annals.Event) T) (all []T, err error) {
+// collect makes a T of each of d's rows, and closes the rows. cut says that there may be rows behind keptBytes of payloads.
+func collect[T any](d *eventDecoder, as func(annals.Event) T) (all []T, cut bool, err error) {
 	defer d.rows.Close()
-	for d.rows.Next() {
+	for bytes := 0; bytes < keptBytes; {
+		if !d.rows.Next() {
+			return all, false, d.rows.Err()
+		}
 		var e annals.Event
 		if err := d.event(&e); err != nil {
-			return all, err
+			return all, false, err
 		}
+		bytes += payloads(&e)
 		all = append(all, as(e))
 	}
-	return all, d.rows.Err()
+	return all, true, nil
 }
 
 // eventDecoder makes events of rows of eventColumns, and of rows of snapshots and states with the same columns. It reads rows in eventFormats

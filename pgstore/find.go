@@ -24,18 +24,18 @@ func (v *view) FindStates(ctx context.Context, entityType, column string, value 
 		}
 		sql := t.fill(`SELECT `+stateColumns+` FROM "durable_state" s WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0`+t.newest()) +
 			" AND " + quote(column) + is + ` ORDER BY persistence_id LIMIT ` + strconv.Itoa(queryPage)
-		if page, err = v.queryStates(ctx, sql, args...); len(page) > 0 {
+		if page, more, err = v.queryStates(ctx, sql, args...); len(page) > 0 {
 			after = string(page[len(page)-1].ID)
 		}
-		return page, len(page) == queryPage, err
+		return page, more || len(page) == queryPage, err
 	})
 }
 
-// queryStates runs a query for stateColumns.
-func (v *view) queryStates(ctx context.Context, sql string, args ...any) ([]annals.State, error) {
+// queryStates runs a query for stateColumns, and collects what it returns.
+func (v *view) queryStates(ctx context.Context, sql string, args ...any) (all []annals.State, cut bool, err error) {
 	rows, err := v.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, args...)...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	d := newEventDecoder(rows, "", nil)
 	d.states = true

@@ -19,25 +19,34 @@ import (
 // The server sorts all rows that a query matches before it returns the first ones. In a long history that would be all the remaining
 // rows, for every page. So a query has an upper bound in time: estimate for the first page, and for each further one twice the time span
 // of the full page before. A bounded page that is not full is followed by an unbounded one. estimate is nil for tables with one row per entity.
+//
+// A page that is cut counts as full. The pages after it are smaller, because the server sends a page whole.
 func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
 	estimate func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
-	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]T, error)) iter.Seq2[T, error] {
+	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) (page []T, cut bool, err error)) iter.Seq2[T, error] {
 	var until time.Time
 	bounded, left := false, f.Limit // bounded: the page before was bounded, and not full
+	most, cut := queryPage, false   // most: of a page
 	return driver.Pages(ctx, func(ctx context.Context) (page []T, more bool, err error) {
-		limit := queryPage
+		limit := most
 		if f.Limit > 0 {
-			limit = min(left, queryPage)
+			limit = min(left, most)
 		}
 		if until.IsZero() && !bounded && estimate != nil {
 			if until, err = estimate(ctx, f, limit); err != nil {
 				return nil, false, err
 			}
 		}
-		if page, err = read(ctx, f, until, limit); err != nil {
+		if page, cut, err = read(ctx, f, until, limit); err != nil {
 			return nil, false, err
 		}
-		full := len(page) == limit
+		full := cut || len(page) == limit
+		switch {
+		case cut:
+			most = max(len(page)*pageBytes/keptBytes, 1)
+		case full:
+			most = min(2*most, queryPage)
+		}
 		if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
 			return page, false, nil
 		}

@@ -73,13 +73,13 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 
 // Events implements annals.Query. Go compares ids byte by byte, as the collation "C" does.
 func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return pages(ctx, f, annals.Event.Offset, q.estimate, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, error) {
+	return pages(ctx, f, annals.Event.Offset, q.estimate, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Event, bool, error) {
 		m := q.matching(f, until, "seq_nr")
 		sql := q.s.fill(`SELECT persistence_id, ` + columnsFor(f, eventColumns) + ` FROM "event_journal" WHERE ` + m.where() + ` AND NOT deleted
 			ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT ` + m.arg(limit))
 		rows, err := q.reader(ctx).Query(ctx, sql, append([]any{idAndEventFormats}, m.args...)...)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		return allEvents(limit, newEventDecoder(rows, "", nil))
 	})
@@ -87,7 +87,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 
 // Snapshots implements annals.Query. db_timestamp, the time of the event, is NULL where a plugin that does not follow snapshots has saved one.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return pages(ctx, f, annals.Snapshot.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, error) {
+	return pages(ctx, f, annals.Snapshot.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, bool, error) {
 		m := q.matching(f, until, "seq_nr")
 		sql := q.s.fill(`SELECT db_timestamp, persistence_id, ` + columnsFor(f, snapshotColumns) + `
 			FROM (SELECT persistence_id, slice, entity_type, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload,
@@ -97,7 +97,7 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 			WHERE ` + m.where() + ` ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT ` + m.arg(limit))
 		rows, err := q.reader(ctx).Query(ctx, sql, m.args...)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		var eventTime time.Time
 		return collect(newEventDecoder(rows, "", &eventTime), func(e annals.Event) annals.Snapshot {
@@ -109,7 +109,7 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 }
 
 func (q query) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	return pages(ctx, f, annals.State.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, error) {
+	return pages(ctx, f, annals.State.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.State, bool, error) {
 		m := q.matching(f, until, "revision")
 		where, inOrder := m.where(), ` ORDER BY db_timestamp, revision, persistence_id COLLATE "C" LIMIT `+m.arg(limit)
 		sql := `SELECT * FROM (` + union(q.s.stateTables(f.Type), func(t *stateTable) string {

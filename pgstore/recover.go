@@ -57,9 +57,14 @@ func (r *replay) first(ctx context.Context, b *driver.Beginning, to *part) (p dr
 	}
 	defer rows.Close()
 	events := to.events[:0]
+	r.bytes, r.limit, r.cut = 0, recoverPage, false
 	for d := newEventDecoder(rows, r.id, nil); rows.Next(); {
 		row := rows.RawValues()
 		last, present := row[0], row[1] != nil
+		if last == nil && r.bytes >= keptBytes {
+			r.cut = true
+			continue // the row with the last number may follow
+		}
 		events = append(events, annals.Event{})
 		e := &events[len(events)-1]
 		if present {
@@ -68,6 +73,7 @@ func (r *replay) first(ctx context.Context, b *driver.Beginning, to *part) (p dr
 			}
 		}
 		if last == nil { // e is an event
+			r.bytes += payloads(e)
 			continue
 		}
 		if present {
@@ -81,7 +87,6 @@ func (r *replay) first(ctx context.Context, b *driver.Beginning, to *part) (p dr
 		p.Last = annals.SeqNr(n)
 	}
 	to.events, p.Events = events, events
-	r.events, r.bytes, r.limit = 0, 0, recoverPage
-	r.count(p.Events)
+	r.events = len(events)
 	return p, rows.Err()
 }

@@ -10,10 +10,11 @@ import (
 )
 
 // The first page of a replay is small, for callers that stop early. Each further page has as many events as fit into pageBytes, by the
-// average size of the events of the page before.
+// average size of the events of the page before. A page whose events are larger ends behind keptBytes.
 const (
 	firstPage  = 200
 	pageBytes  = 8 << 20
+	keptBytes  = 4 * pageBytes
 	eventBytes = int(unsafe.Sizeof(annals.Event{})) // of an event without its payloads
 )
 
@@ -37,6 +38,7 @@ type replay struct {
 	part   *part   // has the events that were read last
 	events int     // of the page that were read
 	bytes  int     // of their payloads
+	cut    bool    // the page may have had more
 }
 
 func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
@@ -90,6 +92,7 @@ func (r *replay) next(ctx context.Context, from, to annals.SeqNr, again bool) (p
 			err = &annals.Error{Kind: annals.ErrTruncated} // the entity was forgotten
 		}
 	default:
+		r.cut = r.answer.cut
 		r.answer = nil
 		more = r.full()
 	}
@@ -106,11 +109,8 @@ func (r *replay) query(ctx context.Context, from, to annals.SeqNr) error {
 	if err != nil {
 		return err
 	}
-	size := partEvents
-	if r.tx != nil {
-		size = r.limit + 1 // more than there are: the caller may use the connection while it handles events
-	}
-	r.answer = &answer{size: size, left: r.limit, events: newEventDecoder(rows, r.id, nil)}
+	// In a transaction the caller may use the connection while it handles events.
+	r.answer = &answer{whole: r.tx != nil, left: r.limit, events: newEventDecoder(rows, r.id, nil)}
 	r.events, r.bytes = 0, 0
 	return nil
 }
@@ -118,14 +118,14 @@ func (r *replay) query(ctx context.Context, from, to annals.SeqNr) error {
 // count counts events of the page.
 func (r *replay) count(events []annals.Event) {
 	for i := range events {
-		r.bytes += len(events[i].Data) + len(events[i].Metadata.Data)
+		r.bytes += payloads(&events[i])
 	}
 	r.events += len(events)
 }
 
 // full reports, at the end of a page, whether there can be another page, and prepares it.
 func (r *replay) full() bool {
-	if r.events < r.limit {
+	if r.events < r.limit && !r.cut {
 		return false
 	}
 	r.limit = max(pageBytes/(eventBytes+r.bytes/r.events), 1)

@@ -1,10 +1,15 @@
 package pgstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/internal/servers/postgres"
 	"github.com/annals-go/annals/pgstore"
 )
@@ -36,6 +41,91 @@ func TestReplayRequests(t *testing.T) {
 				t.Errorf("%d events by %d requests, want %d by %d", n, result.Requests, c.events, c.requests)
 			}
 		})
+	}
+}
+
+// What is read at once is bounded in bytes, also where the first page or the statement of a recovery finds large events: 32 of 1 MiB, then as
+// many as fit into 8 MiB.
+func TestPagesOfLargePayloads(t *testing.T) {
+	t.Parallel()
+	const events, each = 70, 1 << 20
+	u := postgres.Schema(t)
+	r := &recorder{}
+	s := openAt(t, with(t, u, "pool_max_conns=1"), pgstore.Options{CreateTables: true, Observer: r})
+	storeEvents(t, u, "T|1", events, fmt.Sprintf("repeat('x', %d)", each))
+	run(t, u, `INSERT INTO durable_state (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags)
+		SELECT slice, entity_type, 'T|' || seq_nr, 1, now(), 4, '', event_payload, NULL FROM event_journal`)
+	run(t, u, `INSERT INTO snapshot (slice, entity_type, persistence_id, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot)
+		SELECT slice, entity_type, 'S|' || seq_nr, 1, 0, 4, '', event_payload FROM event_journal`)
+	n := annals.SeqNr(0)
+	next := func(e annals.Event) error {
+		if n++; e.SeqNr != n || len(e.Data) != each {
+			return fmt.Errorf("event %d has number %d and %d bytes", n, e.SeqNr, len(e.Data))
+		}
+		return nil
+	}
+	replay := func(s annals.Store, body func() error) (err error) {
+		for e, failed := range s.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr) {
+			if err = errors.Join(failed, next(e)); err == nil {
+				err = body()
+			}
+			if err != nil {
+				break
+			}
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		op       string
+		requests int
+		read     func() error
+	}{
+		"recover": {"recover", 1 + 6, func() error {
+			_, err := ability.Recover(t.Context(), s, "T|1", func(annals.Snapshot) error { return nil }, next)
+			return err
+		}},
+		// The body waits for the only connection: after the first part the rest is received, as far as it is kept.
+		"replay, and the connection is wanted": {"replay", 1 + 1, func() error {
+			return replay(s, func() error { _, err := s.Journal().LastSeqNr(t.Context(), "T|1"); return err })
+		}},
+		// One request reads the last number, for the guard.
+		"replay in a transaction": {"replay", 1 + 6 + 1, func() error {
+			return s.InTx(t.Context(), func(_ context.Context, _ pgx.Tx, in annals.Store) error {
+				return replay(in, func() error { return nil })
+			})
+		}},
+		"query events": {"query events", 5, func() (err error) { // 32, 8, 16, 14, 0
+			for e, failed := range s.Query().Events(t.Context(), annals.Filter{}) {
+				err = errors.Join(err, failed, next(e))
+			}
+			return err
+		}},
+		"query states": {"query states", 5, func() (err error) {
+			for _, failed := range s.Query().States(t.Context(), annals.Filter{}) {
+				err = errors.Join(err, failed)
+				n++
+			}
+			return err
+		}},
+		"query snapshots": {"query snapshots", 5, func() (err error) {
+			for _, failed := range s.Query().Snapshots(t.Context(), annals.Filter{}) {
+				err = errors.Join(err, failed)
+				n++
+			}
+			return err
+		}},
+	} {
+		n = 0
+		if err := c.read(); err != nil || n != events {
+			t.Errorf("%s: %d events, %v", name, n, err)
+		}
+		i := len(r.calls) - 1
+		for r.calls[i].Op != c.op {
+			i--
+		}
+		if got := r.ended[i].Requests; got != c.requests {
+			t.Errorf("%s: %d requests, want %d", name, got, c.requests)
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func (v snapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals
 	if err != nil {
 		return annals.Snapshot{}, false, err
 	}
-	found, err := collect(newEventDecoder(rows, id, nil), asSnapshot)
+	found, _, err := collect(newEventDecoder(rows, id, nil), asSnapshot)
 	if err != nil || len(found) == 0 {
 		return annals.Snapshot{}, false, err
 	}

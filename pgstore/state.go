@@ -22,7 +22,7 @@ import (
 type states struct{ *view }
 
 func (v states) Get(ctx context.Context, id annals.PersistenceID) (annals.State, bool, error) {
-	found, err := v.queryStates(ctx, v.s.stateTable(id).sql.get, string(id))
+	found, _, err := v.queryStates(ctx, v.s.stateTable(id).sql.get, string(id))
 	if err != nil || len(found) == 0 {
 		return annals.State{}, false, err
 	}
