@@ -20,7 +20,8 @@ type lateness struct {
 	found   int            // events since the last that was told
 	last    annals.Event   // of them
 	toldAt  time.Time
-	retried map[annals.PersistenceID]annals.Offset // the last event that was handled of entities that were parked: the feed may not have seen it
+	passed  map[annals.PersistenceID]annals.Offset // the last event of parked entities that the feed has handed over
+	retried map[annals.PersistenceID]annals.Offset // the last event that was handled of entities that were parked, until the feed has handed it over
 
 	warning  error // of the store, that was not told on
 	warnedAt time.Time
@@ -29,12 +30,19 @@ type lateness struct {
 // late takes the events out of events that the feed has promised not to come any more: those at or before w.through.
 func (w *worker) late(events []annals.Event) []annals.Event {
 	return slices.DeleteFunc(events, func(e annals.Event) bool {
-		if e.Offset().Compare(w.through) > 0 {
-			return false
+		o := e.Offset()
+		last, retried := w.lateness.retried[e.ID]
+		handled := retried && last.Covers(o)
+		if retried && (!handled || o == last) { // the feed hands over none before it any more
+			delete(w.lateness.retried, e.ID)
 		}
-		if w.lateness.retried[e.ID].Covers(e.Offset()) {
+		switch {
+		case o.Compare(w.through) > 0:
+			return false
+		case handled:
 			return true
 		}
+		w.lateness.passed[e.ID] = o
 		w.lateness.waiting = append(w.lateness.waiting, e)
 		w.lateness.found++
 		w.lateness.last = e

@@ -113,6 +113,7 @@ func (w *worker) pass(events []annals.Event) (others []annals.Event, passed []an
 	for _, e := range events {
 		if _, ok := w.parked[e.ID.Slice()][e.ID]; ok {
 			passed = append(passed, e.Offset())
+			w.lateness.passed[e.ID] = e.Offset()
 		} else {
 			others = append(others, e)
 		}
@@ -209,11 +210,12 @@ func (w *worker) retry(ctx context.Context, x ParkedEntity) error {
 		case err == nil || done > 0:
 			w.parked[p.slice], w.tries, w.undone = p.entities, 0, 0
 			w.health.succeeds()
-			if done > 0 {
+			if done > 0 && !w.lateness.passed[x.ID].Covers(events[done-1].Offset()) {
 				w.lateness.retried[x.ID] = events[done-1].Offset()
 			}
 			moved, waits := p.entities[x.ID]
 			if !waits {
+				delete(w.lateness.passed, x.ID)
 				return nil
 			}
 			x.From, x.Time = moved.From, moved.Time

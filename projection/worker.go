@@ -63,7 +63,7 @@ type worker struct {
 
 func newWorker(r *Runner, slices annals.SliceRange, epoch int64, c *catchUp) *worker {
 	return &worker{r: r, progress: annals.Progress{Projection: r.name, Slices: slices, Epoch: epoch}, catchUp: c, health: r.health(slices), size: r.o.BatchSize,
-		lateness: lateness{retried: map[annals.PersistenceID]annals.Offset{}}}
+		lateness: lateness{passed: map[annals.PersistenceID]annals.Offset{}, retried: map[annals.PersistenceID]annals.Offset{}}}
 }
 
 // run handles events until ctx ends, and returns its error then. Other errors are final.
@@ -103,6 +103,7 @@ func (w *worker) follow(ctx context.Context) error {
 		return err
 	}
 	w.r.waits.begins(w.progress.Slices)
+	clear(w.lateness.passed) // by another feed
 	// What the position does not cover comes again.
 	w.lateness.waiting = slices.DeleteFunc(w.lateness.waiting, func(e annals.Event) bool { return !from.covers(e.Offset()) })
 	lowest := from.lowest(w.progress.Slices)
@@ -242,6 +243,7 @@ func (w *worker) handle(ctx context.Context, batch query.Batch[annals.Event]) er
 			if err := w.park(ctx, ParkedEntity{ID: e.ID, Since: time.Now().UTC()}, e, f.err, s, 0); err != nil {
 				return err
 			}
+			w.lateness.passed[e.ID] = e.Offset()
 			pending, passed = w.pass(pending[1:])
 			w.suspects = 0
 		default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/internal/late"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -71,6 +72,62 @@ func TestSavesDemandThatEventsAreNews(t *testing.T) {
 		both.Wait()
 		if n := s.Value("handled"); n != 900 {
 			t.Errorf("900 events were handled %d times", n)
+		}
+	})
+}
+
+// A worker keeps nothing of entities that were parked, or whose events were late, when all their events were handled.
+func TestWorkerKeepsNoRetriedEntities(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := late.New(late.Options{Lateness: 2 * time.Second, Fixed: true, Delay: func(n int) time.Duration {
+			if n >= 8 { // those of T|4 and T|5
+				return 90 * time.Second
+			}
+			return 0
+		}})
+		handled, broken := 0, true
+		r, err := AtLeastOnce("p", Source[int]{Store: s, Codec: codec.JSON[int]("n")}, memstore.New(), func(_ context.Context, e Envelope[int]) error {
+			if broken && e.SeqNr > 1 {
+				return errors.New("on purpose")
+			}
+			handled++
+			return nil
+		}, Options{Logger: slog.New(slog.DiscardHandler), OnError: func(context.Context, Failure) Verdict { return Park }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		w := newWorker(r, annals.SliceRange{From: 0, To: annals.SliceCount}, 0, nil)
+		go func() { ended <- w.run(ctx) }()
+		ids := []annals.PersistenceID{"T|1", "T|2", "T|3", "T|4", "T|5"}
+		for range 2 {
+			for _, id := range ids {
+				appendTo(t, s, id, 1)
+			}
+			time.Sleep(20 * time.Second)
+		}
+		time.Sleep(10 * time.Minute)
+		broken = false
+		for _, id := range ids {
+			if err := parkedOf("p", id.Slice()).Change(ctx, r.offsets, func(p *parkedEntities) error {
+				x, parked := (*p)[id]
+				if x.Retry = true; !parked {
+					return errors.New("the entity is not parked")
+				}
+				(*p)[id] = x
+				return nil
+			}); err != nil {
+				t.Fatal(id, err)
+			}
+		}
+		r.orders.Add(1)
+		time.Sleep(10 * time.Minute)
+		cancel()
+		<-ended
+		if l := w.lateness; handled != 10 || len(l.retried) > 0 || len(l.passed) > 0 {
+			t.Errorf("handled %d events; kept are %v and %v", handled, l.retried, l.passed)
 		}
 	})
 }
