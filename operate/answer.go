@@ -126,13 +126,21 @@ func (a *answer) redacted(text string) string {
 	return text
 }
 
-// next is a command of this program, with its arguments quoted for a shell.
-func (a *answer) next(args ...string) string {
-	text := a.program
-	for _, arg := range args {
-		text += " " + shell(arg)
+// next is a command of this program for a shell. command has its words and flags, as a shell takes them.
+func (a *answer) next(command string, args ...string) string {
+	words, flags := command, ""
+	if i := strings.Index(command, " --"); i >= 0 {
+		words, flags = command[:i], command[i:]
 	}
-	return text + a.flags
+	quoted, minus := "", false
+	for _, arg := range args {
+		quoted += " " + shell(arg)
+		minus = minus || strings.HasPrefix(arg, "-") // it would be taken for a flag
+	}
+	if flags += a.flags; minus {
+		return a.program + " " + words + flags + " --" + quoted
+	}
+	return a.program + " " + words + quoted + flags
 }
 
 // given are the flags that the next command must have, too, because this one has them.
@@ -155,19 +163,17 @@ func (o *options) given() (flags string) {
 
 // again is this command as it was given, with changes: a flag among them replaces the one that was given, as a flag of without is left out.
 func (a *answer) again(without string, changes ...string) string {
-	args, last := slices.Concat(a.command, a.args), ""
-	if slices.ContainsFunc(a.args, func(arg string) bool { return strings.HasPrefix(arg, "-") }) { // it would be taken for a flag
-		args, last = slices.Clone(a.command), " --"
-		for _, arg := range a.args {
-			last += " " + shell(arg)
-		}
-	}
+	var flags []string
 	for _, flag := range a.set {
 		if name, _, _ := strings.Cut(flag[0], "="); !slices.Contains(changes, name) && !slices.Contains(strings.Fields(without), name) {
-			args = append(args, flag...)
+			flags = append(flags, flag...)
 		}
 	}
-	return a.next(append(args, changes...)...) + last
+	command := strings.Join(a.command, " ")
+	for _, flag := range append(flags, changes...) {
+		command += " " + shell(flag)
+	}
+	return a.next(command, a.args...)
 }
 
 // setFlags are the flags of the command alone that were given, each as its arguments.

@@ -61,7 +61,7 @@ func (a *answer) conclude(v *findingsView, notes bool) {
 		}
 	}
 	if schema > 0 {
-		a.find("schema", a.next("schema", "pending"), "the tables differ from what the store needs: %d", schema)
+		a.find("schema", a.next("schema pending"), "the tables differ from what the store needs: %d", schema)
 	}
 	switch refused, problems := counts[ability.Refused], counts[ability.Problem]; {
 	case refused > 0:

@@ -52,7 +52,7 @@ func (o *options) eraseCommand() *cobra.Command {
 			return usage("erase takes a subject")
 		}
 		if k.Keys == nil {
-			return unsupported(k.next("forget", "--help"), "the program has no Config.Keys; forget deletes whole entities")
+			return unsupported(k.next("forget --help"), "the program has no Config.Keys; forget deletes whole entities")
 		}
 		s, err := k.store()
 		if err != nil {

@@ -115,7 +115,7 @@ func (o *options) forgetCommand() *cobra.Command {
 		for i := 0; i < len(k.args) && err == nil && v.DryRun && v.Failed == 0; i++ {
 			var ok bool
 			if ok, err = k.exists(s, annals.PersistenceID(k.args[i])); err == nil && !ok {
-				k.say("nothing", k.nextIDs(s), "%s: the store has nothing of this id: is it the right one?", name(k.args[i]))
+				k.say("nothing", k.nextIDs(s, ""), "%s: the store has nothing of this id: is it the right one?", name(k.args[i]))
 			}
 		}
 		if err != nil {
@@ -184,6 +184,6 @@ func (n *cleaning) guards(k *call, s annals.Store) {
 		return
 	}
 	if names, err := projection.Names(k.ctx, s); err == nil && len(names) > 0 {
-		k.say("projections", k.next("projection", "list"), "projections in the store: %d. With --projection NAME the events that it has not handled are kept", len(names))
+		k.say("projections", k.next("projection list"), "projections in the store: %d. With --projection NAME the events that it has not handled are kept", len(names))
 	}
 }

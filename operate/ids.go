@@ -95,11 +95,11 @@ func (a *answer) exists(s annals.Store, id annals.PersistenceID) (bool, error) {
 }
 
 // nextIDs is the command that lists ids of s, where s can.
-func (a *answer) nextIDs(s annals.Store, args ...string) string {
+func (a *answer) nextIDs(s annals.Store, flags string) string {
 	if !s.Capabilities().IDQueries {
 		return ""
 	}
-	return a.next(append([]string{"ids"}, args...)...)
+	return a.next("ids" + flags)
 }
 
 // completeType completes --type with the types that the program knows.

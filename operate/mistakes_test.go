@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/operate"
 )
@@ -144,6 +145,35 @@ func TestNextHasTheFlags(t *testing.T) {
 		o := run(t, c, strings.Fields(args)...)
 		if !strings.Contains(o.text, "next: annals "+want+"\n") {
 			t.Errorf("%s: %+v, want next %s", args, o, want)
+		}
+	}
+}
+
+// Ids and names of projections that begin with a minus are no flags in the commands that are printed.
+func TestNextOfIDsWithMinus(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	parkAll(t, s, "-p", "broken")
+	event := annals.NewEvent{Payload: annals.Payload{SerializerID: 1, Data: make([]byte, 100)}}
+	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "--x", Events: []annals.NewEvent{event, event, event}}); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"ids":                           "show -- --x",
+		"top":                           "show -- --x",
+		"show --limit 1 -- --x":         "show --limit 1 --after 1 -- --x",
+		"projection parked -- -p":       "projection retry -- -p 'Meter|a'",
+		"projection pause -- -p":        "projection resume -- -p",
+		"projection rebuild -- -p":      "projection reset --yes -- -p",
+		"projection list":               "projection status -- -p",
+		"trace --rate 9 --type T -- -x": "trace --rate 9 --type T --since 0 -- -x",
+	} {
+		o := run(t, config(s), strings.Fields(args)...)
+		if !strings.Contains(o.text+o.errors, "next: annals "+want+"\n") {
+			t.Errorf("%s: %+v, want next %s", args, o, want)
+		}
+		if next := run(t, config(s), strings.Fields(strings.ReplaceAll(want, "'", ""))...); next.status == 3 {
+			t.Errorf("%s: %+v", want, next)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -216,13 +217,13 @@ func (p *page) moment(a *answer, v *entityData) {
 			v.Since = at(stored.Add(-traceBefore))
 		}
 	}
-	args := []string{"show", string(v.ID), "--at", strconv.FormatInt(int64(number), 10)}
+	command := fmt.Sprintf("show --at %d", number)
 	if v.Known {
-		args = append(args, "--diff")
+		command += " --diff"
 	}
-	v.Command = a.next(args...)
+	v.Command = a.next(command, string(v.ID))
 	if v.Test != "" {
-		v.Test = a.next("test", string(v.ID), "--to", args[3])
+		v.Test = a.next(fmt.Sprintf("test --to %d", number), string(v.ID))
 	}
 }
 

@@ -50,6 +50,6 @@ func (p *page) trace(a *answer, r *http.Request) (*sheet, error) {
 	case !t.view.Complete:
 		a.say("more", "", "these are the first %d: the command shows more", mostTraced)
 	}
-	v.traceView, v.Command = t.view, a.next("trace", wanted, "--since", v.Since)
+	v.traceView, v.Command = t.view, a.next("trace --since "+shell(v.Since), wanted)
 	return &sheet{Title: name(wanted), Data: v}, nil
 }

@@ -77,7 +77,7 @@ func (o *options) parkedCommand() *cobra.Command {
 		if v.More {
 			k.say("more", k.again("", "--after", string(last.ID)), "there are more parked entities")
 		}
-		k.find("parked", k.next("projection", "retry", k.args[0], string(last.ID)), "when the cause is mended, retry; discard leaves the events out for good")
+		k.find("parked", k.next("projection retry", k.args[0], string(last.ID)), "when the cause is mended, retry; discard leaves the events out for good")
 		return nil
 	})
 }
@@ -125,7 +125,7 @@ func (o *options) retryCommand() *cobra.Command {
 				return err
 			}
 			if n == 0 {
-				k.say("nothing", k.next("projection", "parked", k.args[0]), "no entity is parked with this error")
+				k.say("nothing", k.next("projection parked", k.args[0]), "no entity is parked with this error")
 				return nil
 			}
 			what += " of " + entities(n, false)
@@ -133,7 +133,7 @@ func (o *options) retryCommand() *cobra.Command {
 			return k.refused(err)
 		}
 		k.view = done{k.args[0], true, what + " is ordered: a runner carries it out within seconds"}
-		k.say("next", k.next("projection", "parked", k.args[0]), "see what is still parked")
+		k.say("next", k.next("projection parked", k.args[0]), "see what is still parked")
 		return nil
 	})
 }

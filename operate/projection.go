@@ -55,7 +55,7 @@ func (a *answer) neverRun(s annals.Store, n string) error {
 	if names, err := projection.Names(a.ctx, s); err != nil || slices.Contains(names, n) {
 		return nil //nolint:nilerr // the store cannot list them
 	}
-	return &failure{wrongUsage, diagnostic{"never-run", name(n) + ": it has not been run in this store", a.next("projection", "list")}}
+	return &failure{wrongUsage, diagnostic{"never-run", name(n) + ": it has not been run in this store", a.next("projection list")}}
 }
 
 // warn says so when the projection that the first argument names has not been run.
@@ -88,7 +88,7 @@ func (k *call) refused(err error) error {
 	if !errors.Is(err, annals.ErrInvalid) {
 		return err
 	}
-	return &failure{wrongUsage, diagnostic{"invalid", plain(err), k.next("projection", "parked", k.args[0])}}
+	return &failure{wrongUsage, diagnostic{"invalid", plain(err), k.next("projection parked", k.args[0])}}
 }
 
 // stores opens the store of the positions and that of the events, see source.
@@ -143,7 +143,7 @@ func (o *options) listCommand() *cobra.Command {
 		if len(v.Names) == 0 {
 			k.say("nothing", "", "no projection has been run in this store")
 		} else {
-			k.say("next", k.next(append([]string{"projection", "status"}, v.Names...)...), "how far they are")
+			k.say("next", k.next("projection status", v.Names...), "how far they are")
 		}
 		return nil
 	})
@@ -213,9 +213,9 @@ func (a *answer) howFar(s, events annals.Store, n string) (projection.Status, er
 
 // judge says what an operator should know of s, whose positions are in a store with these claims.
 func (a *answer) judge(s projection.Status, caps annals.Capabilities) {
-	next := map[string]string{"paused": a.next("projection", "resume", s.Name), "parked": a.next("projection", "parked", s.Name)}
+	next := map[string]string{"paused": a.next("projection resume", s.Name), "parked": a.next("projection parked", s.Name)}
 	if caps.IDQueries {
-		next["never-run"] = a.next("projection", "list")
+		next["never-run"] = a.next("projection list")
 	}
 	for _, p := range s.Problems() {
 		tell := a.say
@@ -280,14 +280,14 @@ func (o *options) awaitCommand() *cobra.Command {
 		err = control.Await(ctx, events, annals.PersistenceID(k.args[1]), annals.SeqNr(n))
 		switch {
 		case errors.Is(err, projection.ErrParked):
-			return &failure{notReached, diagnostic{"parked", plain(err), k.next("projection", "parked", k.args[0])}}
+			return &failure{notReached, diagnostic{"parked", plain(err), k.next("projection parked", k.args[0])}}
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			k.warn()
-			status := []string{"projection", "status", k.args[0]}
+			status := "projection status"
 			if *source != "" {
-				status = append(status, "--source", copied(*source))
+				status += " --source " + shell(copied(*source))
 			}
-			return &failure{notReached, diagnostic{"timeout", fmt.Sprintf("not handled within %s", *timeout), k.next(status...)}}
+			return &failure{notReached, diagnostic{"timeout", fmt.Sprintf("not handled within %s", *timeout), k.next(status, k.args[0])}}
 		case err != nil:
 			return err
 		}
@@ -308,16 +308,16 @@ func (o *options) pauseCommand() *cobra.Command {
 		defer cancel()
 		err = control.Pause(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return &failure{notReached, diagnostic{"timeout", "it is paused, but runners still handle events: " + plain(err), k.next("projection", "status", k.args[0])}}
+			return &failure{notReached, diagnostic{"timeout", "it is paused, but runners still handle events: " + plain(err), k.next("projection status", k.args[0])}}
 		}
 		if err != nil {
 			if !errors.Is(err, annals.ErrUnsupported) {
-				k.say("paused", k.next("projection", "resume", k.args[0]), "it may be paused")
+				k.say("paused", k.next("projection resume", k.args[0]), "it may be paused")
 			}
 			return err
 		}
 		k.view = done{k.args[0], true, "paused: no runner handles events"}
-		k.say("paused", k.next("projection", "resume", k.args[0]), "it stays paused until it is resumed")
+		k.say("paused", k.next("projection resume", k.args[0]), "it stays paused until it is resumed")
 		return nil
 	})
 }
@@ -362,7 +362,7 @@ func (o *options) resetCommand() *cobra.Command {
 		if err := control.Reset(k.ctx, annals.Offset{Time: from}); errors.Is(err, annals.ErrInvalid) {
 			return k.refused(err) // nothing was begun
 		} else if err != nil {
-			k.say("paused", k.next("projection", "resume", k.args[0]), "the projection may be paused: reset it again, or resume it")
+			k.say("paused", k.next("projection resume", k.args[0]), "the projection may be paused: reset it again, or resume it")
 			return err
 		}
 		k.view = done{k.args[0], true, "handles " + what + " again"}

@@ -24,9 +24,9 @@ func (o *options) rebuildCommand() *cobra.Command {
 			if err := k.changeable(k.opened[0], old); err != nil {
 				return err
 			}
-			k.say("pause", k.next("projection", "pause", old), "to build it again in place, while nobody reads it: pause it, empty the read model, reset and resume it")
-			k.say("reset", k.next("projection", "reset", old, "--yes"), "when it is paused, and its read model empty")
-			return unsupported(k.next("projection", "resume", old), "the program has no Config.Rebuilds for %s, so the command does not know its handlers", name(old))
+			k.say("pause", k.next("projection pause", old), "to build it again in place, while nobody reads it: pause it, empty the read model, reset and resume it")
+			k.say("reset", k.next("projection reset --yes", old), "when it is paused, and its read model empty")
+			return unsupported(k.next("projection resume", old), "the program has no Config.Rebuilds for %s, so the command does not know its handlers", name(old))
 		}
 		r, err := make(k.ctx, k.opened[0])
 		if err != nil {
@@ -58,7 +58,7 @@ func (o *options) rebuildCommand() *cobra.Command {
 			return err
 		}
 		k.view = done{old, true, fmt.Sprintf("%s has taken its place, after %v: run that from now on; %s stays paused", name(status.Name), time.Since(began).Round(time.Second), name(old))}
-		k.say("next", k.next("projection", "status", status.Name), "how far it is")
+		k.say("next", k.next("projection status", status.Name), "how far it is")
 		return nil
 	})
 }

@@ -68,7 +68,7 @@ func (o *options) pendingCommand() *cobra.Command {
 		if err := k.pending(s); err != nil || len(k.diagnostics) > 0 {
 			return err
 		}
-		k.find("pending", k.next("schema", "apply", "--yes"), "this is missing")
+		k.find("pending", k.next("schema apply --yes"), "this is missing")
 		return nil
 	})
 }
@@ -81,7 +81,7 @@ func (a *answer) pending(s ability.Setup) error {
 	}
 	a.view = schemaView{Statements: append([]string{}, statements...)}
 	if len(statements) == 0 {
-		a.say("nothing", a.next("schema", "diff"), "nothing is missing that apply creates")
+		a.say("nothing", a.next("schema diff"), "nothing is missing that apply creates")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (o *options) applyCommand() *cobra.Command {
 		done, err := s.Migrate(k.ctx)
 		k.view = schemaView{Statements: append([]string{}, done...), Done: true}
 		if err == nil && len(done) == 0 {
-			k.say("nothing", k.next("schema", "diff"), "nothing was missing")
+			k.say("nothing", k.next("schema diff"), "nothing was missing")
 		}
 		return err
 	})

@@ -206,7 +206,7 @@ func (w *showing) ends(v *entityView) {
 	switch n := len(v.Events); {
 	case v.broken: // it was said what to do
 	case v.Last == 0 && v.Revision == 0:
-		w.say("nothing", w.nextIDs(w.store), "the store has nothing of this id")
+		w.say("nothing", w.nextIDs(w.store, ""), "the store has nothing of this id")
 	case v.More:
 		w.say("more", w.again("", "--after", fmt.Sprint(v.Events[n-1].Number)), "the last number is %d", v.Last)
 	case n == 0 && v.Last > w.after:
@@ -216,7 +216,7 @@ func (w *showing) ends(v *entityView) {
 	case n > 0:
 		w.say("end", w.again("--after --limit", "--at", fmt.Sprint(v.Events[n-1].Number)), "these are all events")
 	case w.id.Type() != "":
-		w.say("end", w.nextIDs(w.store, "--type", w.id.Type(), "--after", id), "it has no events")
+		w.say("end", w.nextIDs(w.store, " --type "+shell(w.id.Type())+" --after "+shell(id)), "it has no events")
 	}
 	if len(v.Events) > 0 && v.Events[0].Number > w.after+1 {
 		w.say("deleted", "", "there are no events before number %d: they are deleted, or the numbers were left unused", v.Events[0].Number)

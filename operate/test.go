@@ -113,7 +113,7 @@ func (h *history) read(to annals.SeqNr) (err error) {
 	case err != nil:
 		return err
 	case h.number == 0:
-		return &failure{wrongUsage, diagnostic{"nothing", "the store has nothing of this id", h.nextIDs(h.store)}}
+		return &failure{wrongUsage, diagnostic{"nothing", "the store has nothing of this id", h.nextIDs(h.store, "")}}
 	case h.entity.kind() == durableKind:
 		return h.readState()
 	}

@@ -34,7 +34,7 @@ func (t *tracing) handled() error {
 				n.HandledBy = n.HandledBy[:len(n.HandledBy)-1]
 			}
 		}
-		t.find(codeOf(err), t.next("projection", "status", p), "projection %s: %s", name(p), plain(err))
+		t.find(codeOf(err), t.next("projection status", p), "projection %s: %s", name(p), plain(err))
 	}
 	return nil
 }

@@ -165,9 +165,9 @@ func (v *verification) judge(f verify.Finding) {
 	v.view.Findings = append(v.view.Findings, finding{f.Code, f.ID, f.Projection, f.From, f.To, text, kind.Means, kind.Do})
 	switch {
 	case f.Projection != "":
-		where, next = "projection "+name(f.Projection), v.next("projection", "status", f.Projection)
+		where, next = "projection "+name(f.Projection), v.next("projection status", f.Projection)
 	case f.From > 1 && slices.Contains([]ability.Code{ability.Missing, ability.Hole, ability.Doubled, ability.Incomplete, ability.Unreadable, verify.Codec}, f.Code):
-		where, next = name(string(f.ID)), v.next("show", string(f.ID), "--after", fmt.Sprint(max(f.From-2, 0)))
+		where, next = name(string(f.ID)), v.next(fmt.Sprintf("show --after %d", max(f.From-2, 0)), string(f.ID))
 	case f.ID != "":
 		where, next = name(string(f.ID)), v.next("show", string(f.ID))
 	default:
