@@ -186,6 +186,9 @@ func (e *entity[C, S, R]) settle() {
 		e.single = len(b.commands) // written one by one, only the command at fault fails
 		e.reload(b.commands)
 	default:
+		if e.runtime.base.Err() != nil && errors.Is(err, annals.ErrUnavailable) {
+			err = closedError("ask", e.pid)
+		}
 		e.reload(nil)
 		failAll(b.commands, err)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // Shutdown refuses new commands with ErrClosed and returns when the accepted ones are answered. When ctx ends first, Shutdown cancels the
-// writes in flight, whose callers get ErrUnknown, answers the other commands with ErrClosed, and returns ErrUnknown with ctx's error. It
-// may be called more than once. The store stays open.
+// calls to the store. Callers whose commands may be stored get ErrUnknown, the others ErrClosed, and Shutdown returns ErrUnknown with ctx's
+// error. It may be called more than once. The store stays open.
 func (r *Runtime[C, S, R]) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true

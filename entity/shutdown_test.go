@@ -11,6 +11,8 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/memstore"
 )
 
 func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }
@@ -90,6 +92,46 @@ func TestShutdownHonoursItsContext(t *testing.T) {
 			t.Errorf("Shutdown, when all has ended: %v", err)
 		}
 	})
+}
+
+// Commands that Shutdown ends, and that have written nothing, are answered with ErrClosed: while the store is asked whether another owner has
+// written, and where the store says that it has not written.
+func TestShutdownEndsCallsThatWriteNothing(t *testing.T) {
+	for name, amounts := range map[string][]int{"look": {0, -100, 0}, "write": {1, 1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			eachKind(t, func(t *testing.T, start starter) {
+				hangs := false
+				rt := start(&faulty.Store{Store: memstore.New(), Around: func(ctx context.Context, c *faulty.Call, run func() error) error {
+					if !hangs {
+						return run()
+					}
+					<-ctx.Done()
+					return &annals.Error{Op: c.Op, ID: c.ID, Kind: annals.ErrUnavailable, Err: ctx.Err()}
+				}}, entity.Options{WriteTimeout: time.Hour})
+				mustAsk(t, rt, 5, 5)
+				hangs = true
+				var waits []<-chan answer
+				for _, amount := range amounts {
+					waits = append(waits, ask(t.Context(), rt, amount))
+					synctest.Wait()
+				}
+				viewed := make(chan error, 1)
+				go func() { viewed <- rt.View(t.Context(), "a", func(int, annals.SeqNr) error { return nil }) }()
+				synctest.Wait()
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := rt.Shutdown(ended); !errors.Is(err, annals.ErrUnknown) {
+					t.Error(err)
+				}
+				for _, ch := range waits {
+					answered(t, ch, 0, annals.ErrClosed)
+				}
+				if err := <-viewed; !errors.Is(err, annals.ErrClosed) {
+					t.Errorf("View: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // Commands that arrive while Shutdown begins are answered or refused, never lost.
