@@ -8,7 +8,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
-	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/valid"
 	"github.com/annals-go/annals/internal/warning"
 )
@@ -167,7 +166,7 @@ func (s *store) begin(ctx context.Context, write bool) (within context.Context, 
 	case s.tx != nil:
 	case write && s.readOnly:
 		return ctx, nil, valid.ErrReadOnly
-	case write && contexts.InTx(ctx, s.self):
+	case write && s.Within(ctx):
 		return ctx, nil, errOutside
 	case !s.gate.enter(write):
 		return ctx, nil, errClosed

@@ -7,7 +7,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
-	"github.com/annals-go/annals/internal/contexts"
 	"github.com/annals-go/annals/internal/host"
 )
 
@@ -84,7 +83,7 @@ func (r *Runtime[C, S, R]) submit(id string, c *command[C, S, R]) error {
 		pid, _ := r.model.Identify(op, id)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrUnavailable, Err: err}
 	}
-	if contexts.InTx(ctx, r.store) {
+	if r.own != nil && r.own.Within(ctx) {
 		pid, _ := r.model.Identify(op, id)
 		return &annals.Error{Op: op, ID: pid, Kind: annals.ErrInvalid, Err: errInTx}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/host"
 )
@@ -15,7 +16,7 @@ import (
 // Runtime keeps the entities of one behavior in memory and runs their commands: commands C, state S, replies R. It is safe
 // for concurrent use.
 type Runtime[C, S, R any] struct {
-	store    annals.Store
+	own      transactions
 	model    host.Observed[C, S, R]
 	o        Options
 	base     context.Context // of all calls to the store; ends with the runtime, not with a caller
@@ -35,6 +36,11 @@ type Runtime[C, S, R any] struct {
 	sweeping bool // sweeper is set
 	closed   bool
 	drained  chan struct{} // closed when all commands accepted before Shutdown are answered
+}
+
+// transactions is what stores of package driver have.
+type transactions interface {
+	Within(ctx context.Context) bool
 }
 
 // New starts a runtime for event-sourced entities. ErrInvalid reports all faults of b and o at once; ErrUnsupported means that the
@@ -57,7 +63,8 @@ func NewState[C, S, R any](store annals.Store, b behavior.DurableState[C, S, R],
 }
 
 func newRuntime[C, S, R any](store annals.Store, model host.Observed[C, S, R], o Options) *Runtime[C, S, R] {
-	r := &Runtime[C, S, R]{store: store, model: model, o: o, live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
+	r := &Runtime[C, S, R]{model: model, o: o, live: map[string]*entity[C, S, R]{}, drained: make(chan struct{})}
+	r.own, _ = ability.Of[transactions](store) // nil: a store that marks no contexts
 	r.base, r.stop = context.WithCancel(context.Background())
 	r.writes = deadlines{base: r.base, timeout: o.WriteTimeout}
 	r.commands.New = func() any { return &command[C, S, R]{done: make(chan struct{}, 1)} }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -28,6 +30,27 @@ func TestAskWithinATransaction(t *testing.T) {
 		}
 		if err := own.InTx(t.Context(), ask); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("within a transaction of its store: %v, want ErrInvalid", err)
+		}
+		for name, s := range map[string]annals.Store{"embeds": struct{ *memstore.Store }{own}, "unwraps": faulty.Able{Store: &faulty.Store{Store: own, Around: func(_ context.Context, _ *faulty.Call, run func() error) error { return run() }}}} {
+			wrapped, err := entity.New(s, account, entity.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			outside, began := make(chan error), time.Now()
+			if err := own.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, _ annals.Store) error {
+				go func() {
+					_, err := wrapped.Ask(t.Context(), "2", 5) // waits for the transaction
+					outside <- err
+				}()
+				synctest.Wait()
+				_, err := wrapped.Ask(ctx, "2", 0)
+				return err
+			}); !errors.Is(err, annals.ErrInvalid) || time.Since(began) > 0 {
+				t.Errorf("within a transaction of the store that the runtime's store %s: %v after %v, want ErrInvalid at once", name, err, time.Since(began))
+			}
+			if err := errors.Join(<-outside, wrapped.Shutdown(t.Context())); err != nil {
+				t.Error(err)
+			}
 		}
 		if err := own.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, _ annals.Store) error {
 			return other.InTx(ctx, ask)
