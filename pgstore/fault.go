@@ -54,6 +54,9 @@ func fault(err error) *annals.Error {
 	if unreadable(err) {
 		e.Kind = annals.ErrCorrupt
 	}
+	if unencodable(err) {
+		e.Kind, e.Err = annals.ErrInvalid, errEncoding
+	}
 	if errors.As(err, new(*pgconn.ParseConfigError)) {
 		e.Kind = annals.ErrInvalid
 	}
@@ -73,7 +76,7 @@ func ambiguous(err error) bool {
 	if errors.As(err, new(*lostError)) {
 		return true
 	}
-	if undone(err) || unreadable(err) {
+	if undone(err) || unreadable(err) || unencodable(err) {
 		return false
 	}
 	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
@@ -89,6 +92,12 @@ func (e *lostError) Unwrap() error { return e.error }
 
 // unreadable reports whether err is about a stored value of an unexpected kind, which another attempt would find again.
 func unreadable(err error) bool { return errors.As(err, new(pgx.ScanArgError)) }
+
+// unencodable reports whether pgx could not encode an argument of a statement, as no further attempt can. It has no type for this error, whose text has the
+// argument.
+func unencodable(err error) bool { return strings.HasPrefix(err.Error(), "failed to encode args[") }
+
+var errEncoding = errors.New("a value is not what its column takes: the type of the column may have been changed")
 
 // corrupt is the error of a row of id that cannot be read.
 func corrupt(id string, at annals.SeqNr, err error) error {

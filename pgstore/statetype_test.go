@@ -44,6 +44,23 @@ func bindName(s annals.State) (annals.Columns, error) {
 	return annals.Columns{"name": string(s.Data), "score": int64(len(s.Data)), seen: time.Unix(int64(s.Revision), 0)}, nil
 }
 
+// A value that the driver cannot encode, because the type of its column was changed, is refused at once, and is not told.
+func TestColumnOfAnotherType(t *testing.T) {
+	t.Parallel()
+	r := &recorder{}
+	s, url := users(t, pgstore.Options{Observer: r}, nil, bindName)
+	run(t, url, `ALTER TABLE users ALTER COLUMN score TYPE UUID USING NULL`)
+	_, err := s.States().Put(t.Context(), annals.StateWrite{ID: "User|1", Payload: text(secret)})
+	wantKind(t, err, annals.ErrInvalid)
+	for range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "User", "score", int64(14)) {
+	}
+	for i, result := range r.ended {
+		if !errors.Is(result.Err, annals.ErrInvalid) || result.Retries > 0 || strings.Contains(result.Err.Error(), "14") {
+			t.Errorf("%s: %v after %d retries, want ErrInvalid at once", r.calls[i].Op, result.Err, result.Retries)
+		}
+	}
+}
+
 func TestUniqueColumn(t *testing.T) {
 	t.Parallel()
 	s, _ := users(t, pgstore.Options{}, nil, bindName)
