@@ -198,6 +198,10 @@ func confirm(ctx context.Context, q querier, lock string, args ...any) error {
 	return err
 }
 
+// confirmNone is for a delete that may find no row, because an earlier one has removed it: its transaction waits for synchronous standbys, if there are
+// any, only when it writes something. A message for logical decoding needs no row.
+const confirmNone = `SELECT pg_logical_emit_message(TRUE, 'annals', '') WHERE current_setting('synchronous_standby_names') <> ''`
+
 // answer gives m's outcome to its caller.
 func (s *backend) answer(m *commit, o outcome) {
 	m.done <- o

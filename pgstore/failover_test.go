@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -248,7 +249,12 @@ func TestStandbyThatDoesNotConfirm(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "synchronous_standby_names=nobody")
 	local := openAt(t, with(t, server.URL, "synchronous_commit=local"), pgstore.Options{CreateTables: true}) // does not wait for the standby
-	appendOne(t, local, "T|3", 0)
+	for _, id := range []annals.PersistenceID{"T|3", "T|4"} {
+		appendOne(t, local, id, 0)
+	}
+	if err := errors.Join(local.Snapshots().Save(t.Context(), annals.Snapshot{ID: "T|3", SeqNr: 1, Payload: text("x")}), local.Journal().DeleteTo(t.Context(), "T|4", 1)); err != nil {
+		t.Fatal(err)
+	}
 	s := openAt(t, server.URL, pgstore.Options{WriteTimeout: 100 * time.Millisecond})
 	event, state := annals.NewWriteID(), annals.NewWriteID()
 	writes := map[string]func(ctx context.Context) error{
@@ -263,19 +269,33 @@ func TestStandbyThatDoesNotConfirm(t *testing.T) {
 		"skip":   func(ctx context.Context) error { return s.Unwrap().(ability.Skipper).SkipTo(ctx, "T|2", 0, 5) },
 		"delete": func(ctx context.Context) error { return s.Journal().DeleteTo(ctx, "T|3", 1) },
 	}
+	refused := func(name string, write func(ctx context.Context) error) {
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if write(ctx) == nil {
+				t.Errorf("%s: acknowledged", name)
+			}
+			cancel()
+		}
+	}
 	var wg sync.WaitGroup
 	for name, write := range writes {
-		wg.Go(func() {
-			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				if write(ctx) == nil {
-					t.Errorf("%s: acknowledged", name)
-				}
-				cancel()
-			}
-		})
+		wg.Go(func() { refused(name, write) })
 	}
 	wg.Wait()
+	writes["forget"] = func(ctx context.Context) error { // it waits for the other writers
+		_, err := s.Unwrap().(ability.Forgetter).Forget(ctx, ability.Forgetting{ID: "T|4"})
+		return err
+	}
+	writes["delete snapshots"] = func(ctx context.Context) error {
+		return s.Snapshots().Delete(ctx, "T|3", annals.SnapshotCriteria{MaxSeqNr: 1})
+	}
+	for _, name := range []string{"forget", "delete snapshots"} { // the first try removes the rows
+		refused(name, writes[name])
+	}
+	if n := count(t, server.URL, "SELECT (SELECT count(*) FROM event_journal WHERE persistence_id = 'T|4') + (SELECT count(*) FROM snapshot)"); n != 0 {
+		t.Errorf("forget and the delete of snapshots have left %d rows", n)
+	}
 	server.Crash()
 	if err := server.Restart(t.Context(), "synchronous_standby_names="); err != nil {
 		t.Fatal(err)

@@ -140,7 +140,7 @@ func (v *view) forgetRows(ctx context.Context, f ability.Forgetting, r remains, 
 }
 
 // lockEntity locks id against other writers until tx ends. Others lock in the same order: state writes the state before the event, and
-// deletes themselves before the rows. What tx has deleted itself, appends still see undeleted, and lock no row: then the journal is locked.
+// deletes themselves before the rows. Where no row is left, tx confirms the earlier call. What tx has deleted itself, appends still see undeleted, and lock no row: then the journal is locked.
 func (s *backend) lockEntity(ctx context.Context, tx pgx.Tx, id annals.PersistenceID, r remains, wait time.Duration) error {
 	batch := new(pgx.Batch)
 	batch.Queue(fmt.Sprintf("SET LOCAL lock_timeout = %d", wait.Milliseconds()))
@@ -151,5 +151,6 @@ func (s *backend) lockEntity(ctx context.Context, tx pgx.Tx, id annals.Persisten
 	}
 	batch.Queue(s.sql.lockNewest, string(id), int64(r.last))
 	batch.Queue("SET LOCAL lock_timeout TO DEFAULT")
+	batch.Queue(confirmNone)
 	return tx.SendBatch(ctx, batch).Close()
 }

@@ -27,7 +27,7 @@ const (
 	ofCriteria = ` FROM "snapshot"
 		WHERE persistence_id = $1 AND seq_nr >= $2 AND seq_nr <= $3 AND write_timestamp >= $4 AND write_timestamp <= $5`
 	loadSnapshot    = `SELECT ` + snapshotColumns + ofCriteria
-	deleteSnapshots = `DELETE` + ofCriteria
+	deleteSnapshots = `WITH removed AS (DELETE` + ofCriteria + ` RETURNING 1) ` + confirmNone + ` AND NOT EXISTS (SELECT FROM removed)`
 )
 
 // saveSnapshot is the statement that saves a snapshot; with followed also in the columns of snapshotsAreFollowed.
