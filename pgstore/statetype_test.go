@@ -52,7 +52,8 @@ func TestColumnOfAnotherType(t *testing.T) {
 	run(t, url, `ALTER TABLE users ALTER COLUMN score TYPE UUID USING NULL`)
 	_, err := s.States().Put(t.Context(), annals.StateWrite{ID: "User|1", Payload: text(secret)})
 	wantKind(t, err, annals.ErrInvalid)
-	for range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "User", "score", int64(14)) {
+	for _, err := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "User", "score", int64(14)) {
+		wantKind(t, err, annals.ErrInvalid)
 	}
 	for i, result := range r.ended {
 		if !errors.Is(result.Err, annals.ErrInvalid) || result.Retries > 0 || strings.Contains(result.Err.Error(), "14") {
