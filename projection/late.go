@@ -33,7 +33,7 @@ func (w *worker) late(events []annals.Event) []annals.Event {
 		o := e.Offset()
 		last, retried := w.lateness.retried[e.ID]
 		handled := retried && last.Covers(o)
-		if retried && (!handled || o == last) { // the feed hands over none before it any more
+		if retried && (!handled || o.Compare(last) == 0) { // the feed hands over none before it any more
 			delete(w.lateness.retried, e.ID)
 		}
 		switch {

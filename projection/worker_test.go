@@ -132,6 +132,28 @@ func TestWorkerKeepsNoRetriedEntities(t *testing.T) {
 	})
 }
 
+// What a retry has handled before the feed has handed it over is dropped when it comes, also when it comes event by event, and then forgotten.
+func TestWorkerDropsWhatARetryHasHandled(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_000_000, 0)
+	event := func(n annals.SeqNr, loc *time.Location) annals.Event {
+		return annals.Event{ID: "T|1", SeqNr: n, Time: at.Add(time.Duration(n) * time.Second).In(loc)}
+	}
+	s := memstore.New()
+	w := newWorker(counting(t, s, s, Options{}), annals.SliceRange{From: 0, To: annals.SliceCount}, 0, nil)
+	for _, first := range []annals.SeqNr{3, 4} { // 4 is not of the retry
+		w.through = event(3, time.UTC).Offset()
+		w.lateness.retried["T|1"] = w.through
+		if left := w.late([]annals.Event{event(2, time.Local)}); len(left) > 0 || len(w.lateness.retried) != 1 {
+			t.Errorf("event 2: %v are left, kept are %v", left, w.lateness.retried)
+		}
+		left := w.late([]annals.Event{event(first, time.Local)})
+		if len(left) != int(first)-3 || len(w.lateness.retried) > 0 || len(w.lateness.waiting) > 0 {
+			t.Errorf("event %d: %v are left, kept are %v and %v", first, left, w.lateness.retried, w.lateness.waiting)
+		}
+	}
+}
+
 // A worker that was replaced cannot commit what it has begun, and ends.
 func TestWorkerIsFenced(t *testing.T) {
 	t.Parallel()
