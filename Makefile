@@ -78,7 +78,8 @@ unraced := $(unraced)|$(settings)
 raced = $(GO) test -vet=off -parallel 4 -race -gcflags=all=-dwarf=false -gcflags=modernc.org/sqlite/lib='-dwarf=false -race=false' -ldflags=-s
 
 # Bubbles of testing/synctest run on one processor: when two goroutines of a bubble receive from expired timers at the same time, the race detector
-# itself fails (go.dev/issue/78156). What the detector finds does not depend on the number of processors; soakraced runs the stores on all.
+# itself fails (go.dev/issue/78156). The detector compares which access happens before which, and needs no second processor for that; soakraced runs the
+# stores on all.
 bubbles = -cpu 1
 
 race: servers ## the tests under the race detector, with less data; needs a C compiler

@@ -24,6 +24,7 @@ type Options struct {
 	// has caught up reads what is at most twice this time behind Through again, without payloads, once in this time. 0 is 2 minutes where
 	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. When the watermark has gone back behind
 	// Through, the query reads from there. How far back it can look is also bounded by Window: of so many entities it remembers what was handed over.
+	// With Filter.Tag, an event that becomes visible so late is not found when a later event of its entity was handed over before.
 	Audit time.Duration
 	// Current ends the query after everything that was visible when it began.
 	Current bool
