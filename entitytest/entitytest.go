@@ -19,7 +19,7 @@ import (
 )
 
 // Case is a scenario of one entity: commands C, state S, replies R. E is an event, or an effect on a durable state: behavior.Effect[S]. Its
-// methods return it, so that calls can be chained. The first demand that is not met ends the test.
+// methods return it, so that calls can be chained. The first demand that is not met ends the test; without a When before it none is met but that of Stored.
 type Case[C, E, S, R any] struct {
 	t        testing.TB
 	states   codec.Codec[S]
@@ -36,8 +36,10 @@ type Case[C, E, S, R any] struct {
 	info   behavior.Info // of the last event or revision
 	done   []E
 	answer R
-	err    error
+	err    error // errNone before the first When
 }
+
+var errNone = errors.New("there was no When")
 
 // New starts a scenario for the entity named id, which has no events. A faulty b ends the test.
 func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id string) *Case[C, E, S, R] {
@@ -51,7 +53,7 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 	if b.States == nil {
 		b.States = codec.JSON[S](b.Type)
 	}
-	k := &Case[C, E, S, R]{t: t, states: b.States, metadata: b.Metadata, decide: b.Decide, reply: b.Reply, show: func(e E) any { return e }}
+	k := &Case[C, E, S, R]{t: t, err: errNone, states: b.States, metadata: b.Metadata, decide: b.Decide, reply: b.Reply, show: func(e E) any { return e }}
 	if b.Init != nil {
 		k.state = b.Init(id)
 	}

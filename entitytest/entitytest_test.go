@@ -219,6 +219,10 @@ func TestUnmetDemandsFail(t *testing.T) {
 		"want [Delete()]":                        func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then(behavior.Delete[string]()) },
 		"got [Delete()], want []":                func(t testing.TB) { entitytest.NewState(t, note, "1").When("delete").Then() },
 		"got [Save(a)], want []":                 func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Then() },
+		"rejected: there was no When":            func(t testing.TB) { entitytest.New(t, cart, "1").Given("a").Then() },
+		"rejected: there was no When ":           func(t testing.TB) { entitytest.NewState(t, note, "1").Then() },
+		"rejected: there was no When  ":          func(t testing.TB) { entitytest.New(t, cart, "1").Reply(0) },
+		"got there was no When, want empty":      func(t testing.TB) { entitytest.New(t, cart, "1").Rejected(errEmpty) },
 		"rejected: empty  ":                      func(t testing.TB) { entitytest.NewState(t, note, "1").When("").Then() },
 		"reply: got 1, want 2 ":                  func(t testing.TB) { entitytest.NewState(t, note, "1").When("a").Reply(2) },
 	} {

@@ -19,7 +19,7 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 	if b.States == nil {
 		b.States = codec.JSON[S](b.Type)
 	}
-	k := &Case[C, behavior.Effect[S], S, R]{t: t, states: b.States, metadata: b.Metadata}
+	k := &Case[C, behavior.Effect[S], S, R]{t: t, err: errNone, states: b.States, metadata: b.Metadata}
 	first := func() (s S) {
 		if b.Init != nil {
 			s = b.Init(id)
