@@ -11,6 +11,7 @@ package processtest
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -73,22 +74,27 @@ func (n *Instance[E, S]) EventOf(e annals.Event, v any) process.Step[E] {
 func (n *Instance[E, S]) Answer(c process.Command, reply any, err error) process.Step[E] {
 	n.tb.Helper()
 	if !c.Asks {
-		n.tb.Fatalf("the command %+v was not made by Ask: nobody gets its answer", c.Value)
+		n.tb.Fatalf("the command %+v was not made by Ask: it has no answer", c.Value)
 	}
 	return n.take(process.Input{Value: process.Answer{Command: c, Reply: reply, Err: err}})
 }
 
-// Pass moves the clock on by d. Timers that become due are fired on the way, each at its time. It returns how many were fired.
+// Pass moves the clock on by d. Timers that become due are fired on the way, each at its time. It returns how many were fired. Timers that are set for
+// the same time again and again end the test.
 func (n *Instance[E, S]) Pass(d time.Duration) (fired int) {
 	n.tb.Helper()
-	for end := n.now.Add(d); ; fired++ {
+	const most = 100_000 // that are fired at the same time
+	for end, together := n.now.Add(d), 0; ; fired++ {
 		next := n.Timers()
 		if len(next) == 0 || next[0].Due.After(end) {
 			n.now = end
 			return fired
 		}
-		if next[0].Due.After(n.now) {
-			n.now = next[0].Due
+		if together++; next[0].Due.After(n.now) {
+			n.now, together = next[0].Due, 0
+		}
+		if together > most {
+			n.tb.Fatalf("timer %q: more than %d timers were fired at %v", next[0].Name, most, n.now)
 		}
 		delete(n.timers, next[0].Name)
 		n.take(process.Input{Value: process.Fired{Name: next[0].Name}})
@@ -162,10 +168,11 @@ func (n *Instance[E, S]) take(in process.Input) process.Step[E] {
 		delete(n.timers, name)
 	}
 	for _, t := range s.Timers {
-		if t.Name == "" || t.Due.IsZero() {
-			n.tb.Fatalf("the timer %q has no name or no time", t.Name)
+		due := t.Due.Add(time.Microsecond - 1).UTC().Truncate(time.Microsecond) // as it is stored
+		if t.Name == "" || len(t.Name) > 1024 || due.Year() < 2 || due.Year() > 9999 {
+			n.tb.Fatalf("a timer has a name of %d bytes, and is due in the year %d", len(t.Name), due.Year())
 		}
-		n.timers[t.Name] = t.Due
+		n.timers[t.Name] = due
 	}
 	if n.ended = s.End; n.ended {
 		n.timers = map[string]time.Time{}
@@ -177,16 +184,25 @@ func (n *Instance[E, S]) take(in process.Input) process.Step[E] {
 func (n *Instance[E, S]) stored(e E) E {
 	n.tb.Helper()
 	p, err := n.p.Events.Encode(e)
-	if err != nil {
-		n.tb.Fatalf("encode %T: %v", e, err)
+	if err != nil || p.SerializerID == 0 {
+		n.tb.Fatalf("encode %T: serializer id %d, error %v", e, p.SerializerID, err)
 	}
 	read, err := n.p.Events.Decode(p)
 	if err != nil {
 		n.tb.Fatalf("decode %T: %v", e, err)
 	}
-	again, err := n.p.Events.Encode(read)
-	if err != nil || p.Manifest != again.Manifest || !bytes.Equal(p.Data, again.Data) {
+	p, err = plain(n.p.Events).Encode(e)
+	again, failed := plain(n.p.Events).Encode(read)
+	if err = errors.Join(err, failed); err != nil || p.Manifest != again.Manifest || !bytes.Equal(p.Data, again.Data) {
 		n.tb.Fatalf("%T is another one after it was stored and read: %v", e, err)
 	}
 	return read
+}
+
+// plain is the codec in c whose encodings of one value are equal, or c.
+func plain[E any](c codec.Codec[E]) codec.Codec[E] {
+	if w, ok := c.(interface{ Unwrap() codec.Codec[E] }); ok {
+		return plain(w.Unwrap())
+	}
+	return c
 }

@@ -2,12 +2,17 @@ package processtest_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/codec/sealed"
+	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/process"
 	"github.com/annals-go/annals/process/processtest"
 )
@@ -106,12 +111,76 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// reacting is a reminder whose React returns s.
+func reacting(s process.Step[string]) process.Process[string, int] {
+	p := reminder
+	p.React = func(int, process.Input) (process.Step[string], error) { return s, nil }
+	return p
+}
+
+// Two encodings of an event that is sealed differ.
+func TestSealedEvents(t *testing.T) {
+	t.Parallel()
+	master, err := sealed.AES(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := sealed.NewKeys(memstore.New(), master, sealed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := reacting(process.Step[string]{Events: []string{"asked"}})
+	p.Events = sealed.Payloads(codec.JSON[string]("letter"), keys, func(string) string { return "c" }, func(string) string { return "" })
+	n := processtest.New(t, p, "r")
+	if n.Event(billed{"c"}); n.State() != 1 {
+		t.Errorf("the state is %d", n.State())
+	}
+}
+
+// fatal is a testing.TB that records the end of a test.
+type fatal struct {
+	testing.TB
+	text string
+}
+
+func (f *fatal) Fatalf(format string, args ...any) {
+	f.text = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// A timer that a Runner refuses ends the test, and so does one that is set again for the same time whenever it is fired.
+func TestWrongTimers(t *testing.T) {
+	t.Parallel()
+	for what, timer := range map[string]process.Timer{
+		"no name":       {Due: time.Unix(1, 0)},
+		"a long name":   {Name: strings.Repeat("n", 1025), Due: time.Unix(1, 0)},
+		"no time":       {Name: "n"},
+		"an early year": {Name: "n", Due: time.Date(1, 12, 31, 0, 0, 0, 0, time.UTC)},
+		"a late year":   {Name: "n", Due: time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)},
+		"the past":      {Name: "n", Due: time.Unix(1, 0)},
+	} {
+		f, ended := &fatal{TB: t}, make(chan struct{})
+		go func() {
+			defer close(ended)
+			n := processtest.New(f, reacting(process.Step[string]{Timers: []process.Timer{timer}}), "r")
+			n.Event(billed{"c"})
+			n.Pass(0)
+		}()
+		if <-ended; f.text == "" {
+			t.Errorf("%s: the test goes on", what)
+		}
+	}
+	n := processtest.New(t, reacting(process.Step[string]{Timers: []process.Timer{{Name: "n", Due: time.Unix(1, 1)}}}), "r")
+	if n.Event(billed{"c"}); !n.Timers()[0].Due.Equal(time.UnixMicro(1_000_001)) {
+		t.Errorf("the timers are %v, want the time rounded up to microseconds", n.Timers())
+	}
+}
+
 // An event that causes nothing is not stored: the instance begins later, under the version of then.
 func TestEventWithoutEffect(t *testing.T) {
 	t.Parallel()
-	p := reminder
+	p := reacting(process.Step[string]{})
 	p.Version = 1
-	p.React = func(int, process.Input) (process.Step[string], error) { return process.Step[string]{}, nil }
 	n := processtest.New(t, p, "r")
 	n.Event(billed{"c"})
 	n.Upgrade(reminder)
