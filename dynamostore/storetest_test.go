@@ -111,7 +111,7 @@ func exceptions(l dynamostore.Layout) map[string]string {
 		except["LOSS-3"] = "the plugin may have left the first number unused (TestLostRows)"
 	case akka0.Layout:
 		except["LOSS-1"] = "an event that was lost cannot be told from one that was deleted alone"
-		except["LOSS-2"], except["LOSS-3"] = except["LOSS-1"], except["LOSS-1"]
+		except["LOSS-3"] = except["LOSS-1"]
 	case esa.Layout:
 		delete(except, "REFUSE-9") // the head has the last number
 		if l.Peer == esa.Rust5 && l.WriteIDs {

@@ -52,11 +52,7 @@ func (h *harness) decorated() annals.Event {
 	c.Events[0].Tags = []string{"green", "with space, and comma", "日本"}
 	c.Events[0].Metadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: []byte("meta-data")}
 	h.append(c)
-	es := h.replay(id, 1, annals.MaxSeqNr)
-	if len(es) != 1 {
-		h.Fatalf("replay after an append of one event: got %s", span(es))
-	}
-	return es[0]
+	return h.events(id, 1, 1)[0]
 }
 
 func tagsComeBack(h *harness) {

@@ -90,6 +90,8 @@ var (
 	fenceAfterDelete = claims(Parts{}, "FenceAfterDelete", func(c annals.Capabilities) bool { return c.FenceAfterDelete })
 	guardsReads      = claims(Parts{}, "GuardsReads", func(c annals.Capabilities) bool { return c.GuardsReads })
 	sizeLimit        = claims(Parts{}, "Limits.MaxBytes", func(c annals.Capabilities) bool { return c.Limits.MaxBytes > 0 })
+	offsetLimit      = claims(Parts{Offsets: true}, "Limits.MaxOffsets", func(c annals.Capabilities) bool { return c.Limits.MaxOffsets > 0 })
+	queries          = claims(Parts{Queries: true}, "EventQueries or StateQueries", func(c annals.Capabilities) bool { return c.EventQueries || c.StateQueries })
 	firstSnapshot    = claims(Parts{Snapshots: true}, "Limits.FirstSnapshot", func(c annals.Capabilities) bool { return c.Limits.FirstSnapshot })
 
 	transacts     = need{name: "ability.Atomic", part: Parts{Transactions: true}, met: func(p probe) bool { return is[ability.Atomic](p.store) }}

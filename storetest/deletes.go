@@ -11,7 +11,6 @@ var deleteCases = []testCase{
 	{id: "DELETE-2", about: "a delete to a number above the last deletes to the last", needs: needs(events), run: deleteBeyondEnd},
 	{id: "DELETE-3", about: "a delete of an entity never written writes nothing", needs: needs(events), own: true, run: deleteUnknown},
 	{id: "DELETE-4", about: "deletes can be repeated, and a later delete to a smaller number restores nothing", needs: needs(events), run: repeatedDeletes},
-	{id: "DELETE-5", about: "a delete to 0 deletes nothing", needs: needs(events), run: deleteToZero},
 	{id: "DELETE-6", about: "concurrent deletes leave the events after the highest number deleted", needs: needs(events), run: concurrentDeletes},
 	{id: "DELETE-7", about: "deletes to each number within single events and batches", needs: needs(events), run: deleteEverywhere},
 	{id: "DELETE-8", about: "the last number never goes down during deletes", needs: needs(events), run: lastNeverGoesDown},
@@ -69,13 +68,6 @@ func repeatedDeletes(h *harness) {
 		h.wantReplay(id, 1, annals.MaxSeqNr, deleted+1, 10)
 		h.wantLast(id, 10)
 	}
-}
-
-func deleteToZero(h *harness) {
-	id := h.id()
-	h.fixture(id)
-	h.deleteTo(id, 0)
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 5)
 }
 
 func concurrentDeletes(h *harness) {

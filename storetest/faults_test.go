@@ -28,7 +28,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}{
 		"takes its own write for another writer's": {func() annals.Store { return around(memstore.New(), noWriteIDs) }, falseConflicts},
 		"stores a write again":                     {func() annals.Store { return around(around(memstore.New(), noWriteIDs), noConflicts) }, "writes stored twice"},
-		"acknowledges before it stores":            {func() annals.Store { return hasty{memstore.New()} }, "acknowledged writes lost"},
+		"acknowledges before it stores":            {func() annals.Store { return journaled{memstore.New(), hasty} }, "acknowledged writes lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,10 +55,7 @@ func TestNaive(t *testing.T) {
 }
 
 // hasty acknowledges some appends without storing them.
-type hasty struct{ annals.Store }
-
-func (s hasty) Journal() annals.Journal {
-	j := s.Store.Journal()
+func hasty(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 		last, err := j.LastSeqNr(ctx, c.ID)
 		if n := annals.SeqNr(len(c.Events)); err == nil && last == c.After && n == 2 {

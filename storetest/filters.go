@@ -60,7 +60,7 @@ func (h *harness) filters(after annals.Offset) (all []annals.Filter) {
 		tags = append(tags, "green")
 	}
 	step, n := h.volume(1, 5), 0 // each value of each field is in every fifth combination too
-	for _, entityType := range []string{"", "Thing", "None"} {
+	for _, entityType := range []string{"", "Thing", "Thin"} {
 		for _, r := range []annals.SliceRange{{}, halves[0], halves[1]} {
 			for _, tag := range tags {
 				for _, after := range []annals.Offset{{}, after} {
@@ -94,9 +94,12 @@ func chosen[T any](f annals.Filter, all []T, offset func(T) annals.Offset, tags 
 }
 
 func combinedEventFilters(h *harness) {
+	if newest, err := h.store.Query().Newest(h.ctx, annals.Filter{}); err != nil || newest != (annals.Offset{}) {
+		h.Errorf("newest offset of an empty store: got %+v, error %v, want none", newest, err)
+	}
 	var all []annals.Event
 	for i := range 10 {
-		id := h.idOf([]string{"Thing", "Other"}[i%2])
+		id := h.idOf([]string{"Thing", "Thin"}[i%2])
 		for after := range annals.SeqNr(3) {
 			c := h.commit(id, after, 1)
 			if h.caps.Tags && (int(after)+i)%3 != 0 {
@@ -141,7 +144,7 @@ func (h *harness) wantChosenEvents(f annals.Filter, got, want []annals.Event) {
 func combinedStateFilters(h *harness) {
 	var all []annals.State
 	for i := range 16 {
-		id := h.idOf([]string{"Thing", "Other"}[i%2])
+		id := h.idOf([]string{"Thing", "Thin"}[i%2])
 		w := stateWrite(id, 0)
 		if h.caps.Tags && i%3 != 0 {
 			w.Tags = []string{"apple", "green"}
@@ -179,7 +182,7 @@ func importedHeldBack(h *harness) {
 			c.Events[n].Time = takenAt(annals.SeqNr(10*i + n))
 		}
 		last := h.append(c).SeqNr
-		imported = append(imported, h.replay(id, 1, last)...)
+		imported = append(imported, h.events(id, 1, last)...)
 		h.write(id, last, 1)
 	}
 	slices.SortFunc(imported, func(a, b annals.Event) int { return a.Offset().Compare(b.Offset()) })

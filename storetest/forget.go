@@ -308,9 +308,7 @@ func forgetBesideReplay(h *harness) {
 
 // forgetInAnother uses a second store that has read the numbers before.
 func forgetInAnother(h *harness) {
-	other := h.cfg.Reopen(h, h.store)
-	h.Cleanup(func() { _ = other.Close() })
-	id := h.id()
+	id, other := h.id(), h.second()
 	h.emptied(id, 3)
 	if _, err := other.Journal().Append(h.ctx, h.commit(id, 0, 1)); !errors.Is(err, annals.ErrConflict) {
 		h.Errorf("append with After 0 by another store after a delete: got error %v, want %q", err, annals.ErrConflict)

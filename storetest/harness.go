@@ -182,6 +182,16 @@ func (h *harness) replay(id annals.PersistenceID, from, to annals.SeqNr) []annal
 	return es
 }
 
+// events reads the events first … last of id. The case ends when one is missing.
+func (h *harness) events(id annals.PersistenceID, first, last annals.SeqNr) []annals.Event {
+	h.Helper()
+	es := h.replay(id, first, last)
+	if len(es) != int(last-first+1) {
+		h.Fatalf("replay %q from %d to %d: got %s, want all", id, first, last, span(es))
+	}
+	return es
+}
+
 // wantReplay checks that a replay yields the numbers first … last, with their payloads. first > last means no events.
 func (h *harness) wantReplay(id annals.PersistenceID, from, to, first, last annals.SeqNr) {
 	h.Helper()

@@ -64,27 +64,21 @@ func noConflicts(_ context.Context, c *faulty.Call, run func() error) error {
 	}
 }
 
-type onePage struct{ annals.Store }
-
-func (s onePage) Journal() annals.Journal {
-	j := s.Store.Journal()
+func onePage(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-		return func(yield func(annals.Event, error) bool) {
-			n := 0
-			for e, err := range j.Replay(ctx, id, from, to) {
-				if n++; n > 500 || !yield(e, err) {
-					return
-				}
-			}
-		}
+		n := 0
+		return without(j.Replay(ctx, id, from, to), func(annals.Event) bool { n++; return n > 500 })
+	}}
+}
+
+func dataless(j annals.Journal) annals.Journal {
+	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
+		return without(j.Replay(ctx, id, from, to), func(e annals.Event) bool { return len(e.Data) == 0 })
 	}}
 }
 
 // hastyTail looks whether there is a first event. When there is none it reads on after it.
-type hastyTail struct{ annals.Store }
-
-func (s hastyTail) Journal() annals.Journal {
-	j := s.Store.Journal()
+func hastyTail(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 		return func(yield func(annals.Event, error) bool) {
 			if last, _ := j.LastSeqNr(ctx, id); from > 1 && last < from {
@@ -99,10 +93,7 @@ func (s hastyTail) Journal() annals.Journal {
 }
 
 // lateShard keeps even and odd numbers apart, and reads the odd ones later.
-type lateShard struct{ annals.Store }
-
-func (s lateShard) Journal() annals.Journal {
-	j := s.Store.Journal()
+func lateShard(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 		return func(yield func(annals.Event, error) bool) {
 			var all []annals.Event
@@ -238,10 +229,7 @@ func (s *freeing) Journal() annals.Journal {
 	}
 }
 
-type halfBatches struct{ annals.Store }
-
-func (s halfBatches) Journal() annals.Journal {
-	j := s.Store.Journal()
+func halfBatches(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 		if err := valid.Commit(c, annals.Limits{}); err != nil {
 			return annals.Receipt{}, err
@@ -255,10 +243,7 @@ func (s halfBatches) Journal() annals.Journal {
 }
 
 // silentPages reads page by page and does not notice that events are missing between pages.
-type silentPages struct{ annals.Store }
-
-func (s silentPages) Journal() annals.Journal {
-	j := s.Store.Journal()
+func silentPages(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 		return func(yield func(annals.Event, error) bool) {
 			for page := 100; page == 100; {
@@ -277,10 +262,7 @@ func (s silentPages) Journal() annals.Journal {
 	}}
 }
 
-type deaf struct{ annals.Store }
-
-func (s deaf) Journal() annals.Journal {
-	j := s.Store.Journal()
+func deaf(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j,
 		append: func(ctx context.Context, c annals.Commit) (annals.Receipt, error) {
 			return j.Append(context.WithoutCancel(ctx), c)
@@ -288,10 +270,7 @@ func (s deaf) Journal() annals.Journal {
 	}
 }
 
-type leaking struct{ annals.Store }
-
-func (s leaking) Journal() annals.Journal {
-	j := s.Store.Journal()
+func leaking(j annals.Journal) annals.Journal {
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
 		return func(yield func(annals.Event, error) bool) {
 			type item struct {

@@ -142,17 +142,7 @@ type readsAhead struct{ *memstore.Store }
 func (s readsAhead) Journal() annals.Journal {
 	j := s.Store.Journal()
 	return mutantJournal{Journal: j, replay: func(ctx context.Context, id annals.PersistenceID, from, to annals.SeqNr) iter.Seq2[annals.Event, error] {
-		return func(yield func(annals.Event, error) bool) {
-			found, err := collect(j.Replay(ctx, id, from, to))
-			for _, e := range found {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(annals.Event{}, err)
-			}
-		}
+		return listed(collect(j.Replay(ctx, id, from, to)))
 	}}
 }
 
@@ -208,23 +198,38 @@ func changing(filter func(f *annals.Filter)) faulty.Around {
 }
 
 // byNumber yields the events that a query finds in the order of their numbers.
-type byNumber struct{ *memstore.Store }
-
-func (s byNumber) Query() annals.Query { return numberQuery{s.Store.Query()} }
-
-type numberQuery struct{ annals.Query }
-
-func (q numberQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	return func(yield func(annals.Event, error) bool) {
-		found, err := collect(q.Query.Events(ctx, f))
+func byNumber(q annals.Query) annals.Query {
+	return mutantQuery{Query: q, events: func(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
+		found, err := collect(q.Events(ctx, f))
 		slices.SortStableFunc(found, func(a, b annals.Event) int { return int(a.SeqNr - b.SeqNr) })
-		for _, e := range found {
-			if !yield(e, nil) {
+		return listed(found, err)
+	}}
+}
+
+// listed yields all, and then err if it is not nil.
+func listed[T any](all []T, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield(annals.Event{}, err)
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// quietRefusals ends a loop that is ErrInvalid without an error.
+type quietRefusals struct{ *memstore.Store }
+
+func (s quietRefusals) Subscribe(ctx context.Context, name string, f annals.Filter) iter.Seq2[ability.Delivery, error] {
+	return func(yield func(ability.Delivery, error) bool) {
+		for d, err := range s.Store.Unwrap().(ability.Subscriber).Subscribe(ctx, name, f) {
+			if errors.Is(err, annals.ErrInvalid) || !yield(d, err) {
+				return
+			}
 		}
 	}
 }

@@ -66,26 +66,15 @@ func (s tornSnapshotStore) Latest(ctx context.Context, id annals.PersistenceID, 
 }
 
 // takenOrder yields snapshots in the order in which they were taken.
-type takenOrder struct{ *memstore.Store }
-
-func (s takenOrder) Query() annals.Query { return takenOrderQuery{s.Store.Query()} }
+func takenOrder(q annals.Query) annals.Query { return takenOrderQuery{q} }
 
 type takenOrderQuery struct{ annals.Query }
 
 func (q takenOrderQuery) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
-	return func(yield func(annals.Snapshot, error) bool) {
-		found, err := collect(q.Query.Snapshots(ctx, annals.Filter{}))
-		for i := range found {
-			found[i].EventTime = found[i].Time
-		}
-		slices.SortFunc(found, func(a, b annals.Snapshot) int { return a.Offset().Compare(b.Offset()) })
-		for _, s := range chosen(f, found, annals.Snapshot.Offset, func(s annals.Snapshot) []string { return s.Tags }) {
-			if !yield(s, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(annals.Snapshot{}, err)
-		}
+	found, err := collect(q.Query.Snapshots(ctx, annals.Filter{}))
+	for i := range found {
+		found[i].EventTime = found[i].Time
 	}
+	slices.SortFunc(found, func(a, b annals.Snapshot) int { return a.Offset().Compare(b.Offset()) })
+	return listed(chosen(f, found, annals.Snapshot.Offset, func(s annals.Snapshot) []string { return s.Tags }), err)
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,7 @@ var offsetCases = []testCase{
 	{id: "OFFSET-16", about: "of racing saves with Once that have an event in common one wins", needs: needs(offsets), run: racingOnce},
 	{id: "OFFSET-17", about: "Reset fences the workers that are running", needs: needs(offsets), run: resetFences},
 	{id: "OFFSET-18", about: "an event whose time is before that of the event before it is new", needs: needs(offsets), run: clockWentBack},
-	{id: "OFFSET-19", about: "more offsets than Limits.MaxOffsets are ErrTooLarge, and as many are stored", needs: needs(offsets), run: largestProgress},
+	{id: "OFFSET-19", about: "more offsets than Limits.MaxOffsets are ErrTooLarge, and as many are stored", needs: needs(offsets, offsetLimit), run: largestProgress},
 	{id: "OFFSET-20", about: "random saves and resets leave what a model slice by slice has", needs: needs(offsets), run: randomProgress},
 	{id: "OFFSET-21", about: "of an entity that begins again within one save, only the new events are covered that were handled", needs: needs(offsets), run: beginsAgainInOneSave},
 	{id: "OFFSET-22", about: "Forget removes the offsets of the entities given, and changes nothing else", needs: needs(offsets), run: offsetsForgotten},
@@ -43,8 +44,14 @@ func offsetAt(id annals.PersistenceID, n annals.SeqNr, seconds int) annals.Offse
 
 func (h *harness) saveOffsets(projection string, os ...annals.Offset) {
 	h.Helper()
-	if err := h.store.Offsets().Save(h.ctx, annals.Progress{Projection: projection, Offsets: os}); err != nil {
-		h.Fatalf("save offsets of %q: got error %v, want none", projection, err)
+	h.saveProgress(annals.Progress{Projection: projection, Offsets: os})
+}
+
+// reset resets the projection "p".
+func (h *harness) reset(r annals.SliceRange, to annals.Offset) {
+	h.Helper()
+	if err := h.store.Offsets().Reset(h.ctx, "p", r, to); err != nil {
+		h.Fatalf("reset slices %s to %+v: got error %v, want none", r, to, err)
 	}
 }
 
@@ -84,16 +91,18 @@ func (h *harness) wantLoaded(projection string, r annals.SliceRange, want ...ann
 
 func samePosition(a, b annals.Position) bool {
 	return a.Slices == b.Slices && a.Epoch == b.Epoch && a.Through.Compare(b.Through) == 0 &&
-		slices.EqualFunc(a.Offsets, b.Offsets, func(a, b annals.Offset) bool { return a.Compare(b) == 0 })
+		slices.EqualFunc(a.Offsets, b.Offsets, sameOffset)
 }
+
+func sameOffset(a, b annals.Offset) bool { return a.Compare(b) == 0 }
 
 // sliceRange is the slices from ≤ s < to.
 func sliceRange(from, to int) annals.SliceRange { return annals.SliceRange{From: from, To: to} }
 
-// saveProgress saves p of projection "p".
+// saveProgress saves p, of projection "p" where it names none.
 func (h *harness) saveProgress(p annals.Progress) {
 	h.Helper()
-	p.Projection = "p"
+	p.Projection = cmp.Or(p.Projection, "p")
 	if err := h.store.Offsets().Save(h.ctx, p); err != nil {
 		h.Fatalf("save %+v: got error %v, want none", p, err)
 	}
@@ -118,7 +127,7 @@ func handledByEntity(h *harness) {
 	h.saveOffsets("p", offsetAt("Thing|a", 5, 40), a) // in any order
 	a = offsetAt("Thing|a", 5, 40)
 	got, err := h.store.Offsets().Handled(h.ctx, "p", b.ID, "Thing|c", a.ID, b.ID)
-	if want := []annals.Offset{b, {}, a, b}; err != nil || !slices.EqualFunc(got, want, func(a, b annals.Offset) bool { return a.Compare(b) == 0 }) {
+	if want := []annals.Offset{b, {}, a, b}; err != nil || !slices.EqualFunc(got, want, sameOffset) {
 		h.Errorf("offsets of four ids: got %+v, error %v, want %+v", got, err, want)
 	}
 	if got, err := h.store.Offsets().Handled(h.ctx, "p"); len(got) != 0 || err != nil {
@@ -166,9 +175,7 @@ func projectionsDoNotMix(h *harness) {
 	h.wantHandled("p", offsetAt("Thing|a", 5, 50))
 	h.wantHandled("p-2", offsetAt("Thing|a", 2, 20))
 	h.wantNotHandled("p-", "Thing|a")
-	if err := h.store.Offsets().Reset(h.ctx, "p", annals.SliceRange{}, annals.Offset{}); err != nil {
-		h.Fatalf("reset p: got error %v, want none", err)
-	}
+	h.reset(annals.SliceRange{}, annals.Offset{})
 	h.wantHandled("p-2", offsetAt("Thing|a", 2, 20))
 }
 
@@ -196,7 +203,7 @@ func olderEpochFenced(h *harness) {
 
 func epochsBySlice(h *harness) {
 	half := annals.SliceRanges(2)
-	low, high := annals.PersistenceID("p92"), annals.PersistenceID("a") // replaced below by ids of low and high slices
+	var low, high annals.PersistenceID
 	for _, id := range []annals.PersistenceID{"a", "p92", "p500", "p1"} {
 		if half[0].Contains(id.Slice()) {
 			low = id
@@ -218,9 +225,7 @@ func epochsBySlice(h *harness) {
 func resetAll(h *harness) {
 	h.saveOffsets("p", offsetAt("Thing|a", 5, 50), offsetAt("Thing|b", 2, 20))
 	h.saveProgress(annals.Progress{Through: through(30)})
-	if err := h.store.Offsets().Reset(h.ctx, "p", annals.SliceRange{}, annals.Offset{}); err != nil {
-		h.Fatalf("reset: got error %v, want none", err)
-	}
+	h.reset(annals.SliceRange{}, annals.Offset{})
 	h.wantLoaded("p", annals.SliceRange{}, annals.Position{Slices: sliceRange(0, annals.SliceCount), Epoch: 1})
 	h.wantNotHandled("p", "Thing|a")
 	h.saveOffsets("p", offsetAt("Thing|a", 1, 10)) // lower than before
@@ -232,24 +237,19 @@ func resetTo(h *harness) {
 	elsewhere := offsetAt("p92", 1, 40)
 	h.saveOffsets("p", early, at, late, elsewhere)
 	slice := sameSlice[0].Slice()
-	reset := func(to annals.Offset) {
-		h.Helper()
-		if err := h.store.Offsets().Reset(h.ctx, "p", sliceRange(slice, slice+1), to); err != nil {
-			h.Fatalf("reset to %+v: got error %v, want none", to, err)
-		}
-	}
-	reset(at)
+	one := sliceRange(slice, slice+1)
+	h.reset(one, at)
 	h.wantHandled("p", early)
 	h.wantHandled("p", at)
 	h.wantNotHandled("p", late.ID)
 	h.wantHandled("p", elsewhere)
-	h.saveProgress(annals.Progress{Slices: sliceRange(slice, slice+1), Through: through(25)})
-	reset(through(30)) // where nothing is stored
+	h.saveProgress(annals.Progress{Slices: one, Through: through(25)})
+	h.reset(one, through(30)) // where nothing is stored
 	if got := h.handledOf("p", late.ID); got.Compare(through(25)) != 0 {
 		h.Errorf("offset of %q after a reset to an offset beyond Through: got %+v, want %+v", late.ID, got, through(25))
 	}
-	reset(annals.Offset{Time: at.Time}) // before what has that time
-	h.wantLoaded("p", sliceRange(slice, slice+1), annals.Position{Slices: sliceRange(slice, slice+1), Epoch: 3, Through: annals.Offset{Time: at.Time}})
+	h.reset(one, annals.Offset{Time: at.Time}) // before what has that time
+	h.wantLoaded("p", one, annals.Position{Slices: one, Epoch: 3, Through: annals.Offset{Time: at.Time}})
 	h.wantHandled("p", elsewhere)
 }
 
@@ -292,7 +292,7 @@ func manyOffsets(h *harness) {
 	}
 	h.saveOffsets("p", os...)
 	got, err := h.store.Offsets().Handled(h.ctx, "p", ids...)
-	if err != nil || !slices.EqualFunc(got, os, func(a, b annals.Offset) bool { return a.Compare(b) == 0 }) {
+	if err != nil || !slices.EqualFunc(got, os, sameOffset) {
 		h.Errorf("offsets of %d ids: got %+v, error %v, want %+v", len(ids), got, err, os)
 	}
 }
@@ -399,9 +399,7 @@ func resetFences(h *harness) {
 		h.Fatalf("save with epoch 5: got error %v, want none", err)
 	}
 	slice := a.ID.Slice()
-	if err := h.store.Offsets().Reset(h.ctx, "p", sliceRange(slice, slice+1), annals.Offset{}); err != nil {
-		h.Fatalf("reset: got error %v, want none", err)
-	}
+	h.reset(sliceRange(slice, slice+1), annals.Offset{})
 	h.wantKind(h.saveAs(5, annals.SliceRange{}, offsetAt("Thing|a", 2, 20)), annals.ErrFenced, "save of the worker that was running")
 	h.wantNotHandled("p", a.ID)
 	h.wantLoaded("p", sliceRange(slice, slice+1), annals.Position{Slices: sliceRange(slice, slice+1), Epoch: 6})
@@ -426,9 +424,6 @@ func clockWentBack(h *harness) {
 
 func largestProgress(h *harness) {
 	limit := h.caps.Limits.MaxOffsets
-	if limit == 0 {
-		return
-	}
 	var os []annals.Offset
 	for i := range limit + 1 {
 		os = append(os, offsetAt(h.id(), 1, i%60))

@@ -33,7 +33,7 @@ func (h *harness) wantSnapshots(did string, got, want []annals.Snapshot) {
 func (h *harness) snapshotPopulation(entities int) (all []annals.Snapshot) {
 	h.Helper()
 	for i := range entities {
-		id := h.idOf([]string{"Thing", "Other"}[i%2])
+		id := h.idOf([]string{"Thing", "Thin"}[i%2])
 		last := h.writeSizes(id, 0, 1, 1, 1)
 		s := snapshotAt(id, last-1)
 		s.Time = s.Time.Add(time.Duration(entities-i) * time.Minute)
@@ -43,7 +43,7 @@ func (h *harness) snapshotPopulation(entities int) (all []annals.Snapshot) {
 		if h.caps.Metadata {
 			s.Metadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: []byte("meta-data")}
 		}
-		s.EventTime = h.replay(id, s.SeqNr, s.SeqNr)[0].Time
+		s.EventTime = h.events(id, s.SeqNr, s.SeqNr)[0].Time
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b annals.Snapshot) int { return a.Offset().Compare(b.Offset()) })
@@ -67,7 +67,7 @@ func newestSnapshots(h *harness) {
 	h.saveSnapshot(newer)
 	older := snapshotAt(all[1].ID, 1) // does not become the newest
 	h.saveSnapshot(older)
-	newer.EventTime = h.replay(newer.ID, 3, 3)[0].Time
+	newer.EventTime = h.events(newer.ID, 3, 3)[0].Time
 	all[0] = newer
 	slices.SortFunc(all, func(a, b annals.Snapshot) int { return a.Offset().Compare(b.Offset()) })
 	h.wantSnapshots("query all snapshots after a newer one of one entity, and an older one of another", h.querySnapshots(annals.Filter{}, len(all)), all)

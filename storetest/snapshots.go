@@ -2,12 +2,12 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,27 +40,25 @@ var snapshotCases = append(snapshotTable(), []testCase{
 		h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: 14, MaxTime: takenAt(14).Add(-time.Millisecond)})
 		h.wantSnapshot(id, annals.SnapshotCriteria{MaxSeqNr: 14, MaxTime: takenAt(14)}, 14)
 	}},
-	{id: "S-10", about: "a second save of a number replaces the first", needs: needs(snapshots), run: replacedSnapshot},
-	{id: "S-11", about: "a snapshot of ten thousand characters", needs: needs(snapshots), run: longSnapshot},
+	{id: "S-10", about: "a second save of a number replaces the first", needs: needs(snapshots), run: func(h *harness) {
+		id := h.id()
+		h.snapshotFixture(id)
+		h.wantSaved(annals.Snapshot{ID: id, SeqNr: 15, Payload: payload(77)})
+	}},
+	{id: "S-11", about: "a snapshot of ten thousand characters", needs: needs(snapshots), run: func(h *harness) {
+		s := snapshotOf(h.id(), 100)
+		fill(&s.Payload, min(10_000, cmp.Or(h.caps.Limits.MaxBytes, 10_000)))
+		h.wantSaved(s)
+	}},
 	{id: "S-O1", about: "serializer id, manifest and bytes are kept", needs: needs(snapshots), run: func(h *harness) {
 		id := h.id()
 		h.snapshotFixture(id)
-		s := annals.Snapshot{ID: id, SeqNr: 100, Payload: annals.Payload{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")}}
-		h.saveSnapshot(s)
-		got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
-		if err != nil || !ok || got.SeqNr != 100 || got.ID != id || !equal(got.Payload, s.Payload) {
-			h.Errorf("newest snapshot: got %v, %d of %q with %s, error %v, want 100 of %q with %s", ok, got.SeqNr, got.ID, show(got.Payload), err, id, show(s.Payload))
-		}
+		h.wantSaved(annals.Snapshot{ID: id, SeqNr: 100, Payload: annals.Payload{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")}})
 	}},
 	{id: "S-O2", about: "metadata is kept", needs: needs(snapshots, metadata), run: func(h *harness) {
-		id := h.id()
-		s := snapshotOf(id, 100)
+		s := snapshotOf(h.id(), 100)
 		s.Metadata = annals.Payload{SerializerID: 3, Manifest: "m", Data: []byte("fictional metadata")}
-		h.saveSnapshot(s)
-		got, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
-		if err != nil || !equal(got.Metadata, s.Metadata) {
-			h.Errorf("metadata of the newest snapshot: got %s, error %v, want %s", show(got.Metadata), err, show(s.Metadata))
-		}
+		h.wantSaved(s)
 	}},
 	{id: "S-D1", about: "a snapshot above the limit is refused", needs: needs(snapshots, sizeLimit), run: largeSnapshot},
 	{id: "SNAPSHOT-1", about: "an older snapshot saved late does not become the newest", needs: needs(snapshots), run: olderSavedLate},
@@ -139,29 +137,14 @@ func (h *harness) deleteSnapshots(id annals.PersistenceID, c annals.SnapshotCrit
 	}
 }
 
-func replacedSnapshot(h *harness) {
-	id := h.id()
-	h.snapshotFixture(id)
-	s := snapshotAt(id, 15)
-	s.Payload = payload(77)
+// wantSaved saves s and checks that it is the newest snapshot.
+func (h *harness) wantSaved(s annals.Snapshot) {
+	h.Helper()
 	h.saveSnapshot(s)
-	got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{MaxSeqNr: 15})
-	if err != nil || !ok || got.SeqNr != 15 || !equal(got.Payload, s.Payload) {
-		h.Errorf("newest snapshot after a second save of 15: got %v, number %d with %s, error %v, want %s", ok, got.SeqNr, show(got.Payload), err, show(s.Payload))
-	}
-}
-
-func longSnapshot(h *harness) {
-	id, n := h.id(), 10_000
-	if limit := h.caps.Limits.MaxBytes; limit > 0 {
-		n = min(n, limit-1) // the manifest counts as well
-	}
-	s := snapshotOf(id, 100)
-	s.Data = []byte(strings.Repeat("a", n))
-	h.saveSnapshot(s)
-	got, ok, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
-	if err != nil || !ok || !equal(got.Payload, s.Payload) {
-		h.Errorf("newest snapshot: got %v with %d bytes, error %v, want the %d bytes saved", ok, len(got.Data), err, n)
+	got, ok, err := h.store.Snapshots().Latest(h.ctx, s.ID, annals.SnapshotCriteria{})
+	if err != nil || !ok || got.ID != s.ID || got.SeqNr != s.SeqNr || !equal(got.Payload, s.Payload) || !equal(got.Metadata, s.Metadata) {
+		h.Errorf("newest snapshot of %q: got %v, number %d of %q with %s and metadata %s, error %v, want number %d with %s and metadata %s",
+			s.ID, ok, got.SeqNr, got.ID, show(got.Payload), show(got.Metadata), err, s.SeqNr, show(s.Payload), show(s.Metadata))
 	}
 }
 
@@ -172,7 +155,7 @@ func largeSnapshot(h *harness) {
 	h.wantKind(h.store.Snapshots().Save(h.ctx, s), annals.ErrTooLarge, "save a snapshot of %d bytes where Limits.MaxBytes is %d", limit+1, limit)
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, 0)
 	fill(&s.Payload, limit)
-	h.saveSnapshot(s)
+	h.wantSaved(s)
 }
 
 func olderSavedLate(h *harness) {

@@ -122,7 +122,7 @@ func TestListing(t *testing.T) {
 	}
 	for _, want := range []string{
 		"not claimed: S-04 the newest is 15 (needs Snapshots)",
-		"not claimed: D-06 a put after a delete is the next revision (needs States, DeletesStates)",
+		"not claimed: D-06 a deleted state is not found, and a put after the delete is the next revision (needs States, DeletesStates)",
 		"not claimed: J-O4 metadata is kept (needs Metadata)",
 		"not claimed: SKIP-1 an entity starts after numbers that were deleted elsewhere (needs ability.Skipper)",
 		"not claimed: TIME-1 times of an entity's events never go down (needs Times)",

@@ -271,7 +271,7 @@ func invalidSubscriptions(h *harness) {
 	op := operation{name: "subscribe"}
 	refused := func(name string, f annals.Filter) {
 		h.Helper()
-		_, err := collect(able[ability.Subscriber](h).Subscribe(h.ctx, name, f))
+		_, err, _ := h.subscribe(h.patience(), name, f).next()
 		h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("of %q with the filter %+v", name, f))
 	}
 	for _, name := range []string{"", "a\xff", "a\x00b"} {
@@ -286,7 +286,7 @@ func invalidSubscriptions(h *harness) {
 func subscriptionEnds(h *harness) {
 	op := operation{name: "subscribe"}
 	h.populated(1, 1)
-	ctx, cancel := context.WithCancel(h.ctx)
+	ctx, cancel := context.WithCancel(h.patience())
 	c := h.subscribe(ctx, "s", annals.Filter{})
 	open := c.delivery()
 	cancel()
@@ -294,7 +294,7 @@ func subscriptionEnds(h *harness) {
 	h.wantNamed(err, annals.ErrUnavailable, op, "whose context ends")
 	h.wantKind(err, context.Canceled, "subscribe with an ended context")
 	h.wantKind(open.Ack(h.ctx), annals.ErrFenced, "acknowledge when the loop has ended")
-	c = h.subscribe(h.ctx, "s", annals.Filter{})
+	c = h.subscribe(h.patience(), "s", annals.Filter{})
 	open = c.delivery()
 	ended := make(chan error)
 	go func() {
@@ -330,9 +330,7 @@ func subscribedWithAnotherFilter(h *harness) {
 	id := h.populated(1, 1)[0]
 	h.subscribe(h.patience(), "s", annals.Filter{}).delivery()
 	for _, f := range []annals.Filter{{Type: id.Type()}, {Slices: annals.SliceRange{From: id.Slice(), To: id.Slice() + 1}}} {
-		for _, err := range able[ability.Subscriber](h).Subscribe(h.patience(), "s", f) {
-			h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("with the filter %+v, when the name has none", f))
-			break
-		}
+		_, err, _ := h.subscribe(h.patience(), "s", f).next()
+		h.wantNamed(err, annals.ErrInvalid, op, fmt.Sprintf("with the filter %+v, when the name has none", f))
 	}
 }

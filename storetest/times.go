@@ -14,9 +14,8 @@ import (
 
 var timeCases = []testCase{
 	{id: "TIME-1", about: "times of an entity's events never go down", needs: needs(events, times), run: timesNeverGoDown},
-	{id: "TIME-2", about: "NewEvent.Time is kept, and an event without one has the store's clock", needs: needs(events, eventTimes), run: writersTime},
 	{id: "TIME-3", about: "times of a state's revisions never go down", needs: needs(states), run: stateTimesNeverGoDown},
-	{id: "TIME-6", about: "imported times are kept in microseconds or Config.TimeUnit, UTC, and the receipt has the last event's", needs: needs(events, eventTimes), run: importedTimes},
+	{id: "TIME-6", about: "imported times are kept in microseconds or Config.TimeUnit, UTC, and the receipt has the last event's; an event without one has the store's clock", needs: needs(events, eventTimes), run: importedTimes},
 	{id: "TIME-7", about: "queries yield imported events in the order of their times", needs: needs(events, eventQueries, eventTimes), run: importedFeed},
 	{id: "TIME-8", about: "an imported time of any age is kept, or is ErrInvalid and nothing is written", needs: needs(events, eventTimes), run: extremeTimes},
 	{id: "TIME-10", about: "a snapshot in a year that is not stored is ErrInvalid, and bounds in any year choose by time", needs: needs(snapshots), run: extremeSnapshots},
@@ -38,15 +37,21 @@ func timesNeverGoDown(h *harness) {
 		}
 		after, seen = r.SeqNr, r.Time
 	}
+	h.wantRising(id, after, "")
+	if last := h.events(id, after, after)[0]; !last.Time.Equal(seen) {
+		h.Errorf("time of the last event: got %v, want %v as in its receipt", last.Time, seen)
+	}
+}
+
+// wantRising checks that the times of the events 1 … last do not go down.
+func (h *harness) wantRising(id annals.PersistenceID, last annals.SeqNr, when string) {
+	h.Helper()
 	var before annals.Event
-	for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
+	for _, e := range h.events(id, 1, last) {
 		if e.Time.Before(before.Time) {
-			h.Errorf("time of number %d: got %v, want it not before that of %d, %v", e.SeqNr, e.Time, before.SeqNr, before.Time)
+			h.Errorf("time of number %d%s: got %v, want it not before that of %d, %v", e.SeqNr, when, e.Time, before.SeqNr, before.Time)
 		}
 		before = e
-	}
-	if !before.Time.Equal(seen) {
-		h.Errorf("time of the last event: got %v, want %v as in its receipt", before.Time, seen)
 	}
 }
 
@@ -57,44 +62,18 @@ func slowClockByReceipt(h *harness) {
 		if read > 0 {
 			h.write(id, 0, int(read))
 			if _, err := collect(s.Journal().Replay(h.ctx, id, 1, annals.MaxSeqNr)); err != nil {
-				h.Fatal(err)
+				h.Fatalf("replay by a process with a slow clock: got error %v, want none", err)
 			}
 		}
 		last := h.write(id, read, 2)
 		for range 2 {
 			r, err := h.send(h.ctx, s, h.commit(id, last, 1))
 			if err != nil {
-				h.Fatal(err)
+				h.Fatalf("append after %d by a process with a slow clock: got error %v, want none", last, err)
 			}
 			last = r.SeqNr
 		}
-		h.write(id, last, 1)
-		all := h.replay(id, 1, annals.MaxSeqNr)
-		for i, e := range all[1:] {
-			if e.Time.Before(all[i].Time) {
-				h.Errorf("time of number %d, after %d was read: got %v, want it not before that of %d, %v", e.SeqNr, read, e.Time, all[i].SeqNr, all[i].Time)
-			}
-		}
-	}
-}
-
-func writersTime(h *harness) {
-	id := h.id()
-	want := []time.Time{takenAt(1), takenAt(1), takenAt(2), takenAt(50)}
-	var after annals.SeqNr
-	for _, t := range want {
-		c := h.commit(id, after, 1)
-		c.Events[0].Time = t
-		after = h.append(c).SeqNr
-	}
-	for i, e := range h.replay(id, 1, annals.MaxSeqNr) {
-		if !e.Time.Equal(want[i]) {
-			h.Errorf("time of number %d, written with one: got %v, want %v", e.SeqNr, e.Time, want[i])
-		}
-	}
-	h.append(h.commit(id, after, 1))
-	if es := h.replay(id, after+1, annals.MaxSeqNr); len(es) != 1 || !es[0].Time.After(want[len(want)-1]) {
-		h.Errorf("an event written without a time after those: got %s, want one with the store's clock", span(es))
+		h.wantRising(id, h.write(id, last, 1), fmt.Sprintf(", after %d was read", read))
 	}
 }
 
@@ -126,10 +105,14 @@ func importedTimes(h *harness) {
 			h.Errorf("receipt of imported events up to %d: got time %v, want %v", after, r.Time, want)
 		}
 	}
-	for i, e := range h.replay(id, 1, annals.MaxSeqNr) {
+	for i, e := range h.events(id, 1, after) {
 		if want := h.stored(given[i]); e.Time != want {
 			h.Errorf("number %d imported with the time %v: got %v, want %v", e.SeqNr, given[i], e.Time, want)
 		}
+	}
+	after = h.write(id, after, 1)
+	if e := h.events(id, after, after)[0]; !e.Time.After(takenAt(3)) {
+		h.Errorf("time of an event written without one after those: got %v, want that of the store's clock", e.Time)
 	}
 	if !h.caps.Repeatable {
 		return
@@ -217,14 +200,8 @@ func extremeAfter(h *harness) {
 func extremeResets(h *harness) {
 	beyond := offsetAt("Thing|a", 1, 10)
 	h.saveProgress(annals.Progress{Through: through(5), Offsets: []annals.Offset{beyond}})
-	reset := func(t time.Time) {
-		h.Helper()
-		if err := h.store.Offsets().Reset(h.ctx, "p", annals.SliceRange{}, annals.Offset{Time: t}); err != nil {
-			h.Errorf("reset to %v: got error %v, want none", t, err)
-		}
-	}
 	for _, t := range latest {
-		reset(t)
+		h.reset(annals.SliceRange{}, annals.Offset{Time: t})
 		h.wantHandled("p", beyond)
 		if got := h.handledOf("p", "Thing|b"); got.Compare(through(5)) != 0 {
 			h.Errorf("offset of %q after a reset to %v: got %+v, want %+v", "Thing|b", t, got, through(5))
@@ -232,7 +209,7 @@ func extremeResets(h *harness) {
 	}
 	for _, t := range earliest {
 		h.saveOffsets("p", beyond)
-		reset(t)
+		h.reset(annals.SliceRange{}, annals.Offset{Time: t})
 		if got := h.handledOf("p", "Thing|a"); got.Covers(offsetAt("Thing|a", 1, 0)) {
 			h.Errorf("offset of %q after a reset to %v: got %+v, want one that covers nothing", "Thing|a", t, got)
 		}
@@ -297,14 +274,7 @@ func slowClockOfEvents(h *harness) {
 			h.Fatalf("%s: got error %v", what, err)
 		}
 		h.through(slow, func() { last = h.writeSizes(id, last, 1, 1) })
-		h.write(id, last, 1)
-		var before annals.Event
-		for _, e := range h.replay(id, 1, annals.MaxSeqNr) {
-			if e.Time.Before(before.Time) {
-				h.Errorf("time of number %d, written after a %s: got %v, want it not before that of %d, %v", e.SeqNr, what, e.Time, before.SeqNr, before.Time)
-			}
-			before = e
-		}
+		h.wantRising(id, h.write(id, last, 1), ", after a "+what)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // transactionCases are about ability.Atomic. Writes of the caller through the transaction of a Transactor are tested by the store's own package.
 var transactionCases = slices.Concat(inTransactions([]testCase{
 	{id: "TX-1", about: "writes of fn are stored when it returns nil", needs: needs(events), run: txCommits},
-	{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txRollsBack},
-	{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txPanics},
+	{id: "TX-2", about: "an error of fn undoes everything and is returned", needs: needs(events), run: txUndone(errMine, func() error { return errMine })},
+	{id: "TX-3", about: "a panic in fn undoes everything and leaves the store usable", needs: needs(events), run: txUndone(nil, func() error { panic("of the suite") })},
 	{id: "TX-4", about: "a conflict undoes all writes of the transaction", needs: needs(events), run: txConflicts},
 	{id: "TX-5", about: "every operation of the inner store is ErrClosed when InTx has returned", needs: needs(events), run: txEnds},
 	{id: "TX-6", about: "a write to the outer store with fn's context is ErrInvalid", needs: needs(events), run: txOuterStore},
@@ -32,8 +32,11 @@ var transactionCases = slices.Concat(inTransactions([]testCase{
 	{id: "TX-16", about: "a number that is skipped to is part of the transaction", needs: needs(events), run: txSkips},
 	{id: "TX-18", about: "the abilities of the inner store work", run: txAbilities},
 	{id: "TX-19", about: "a transaction that was stored ends with success or ErrUnknown", needs: needs(events, loseAnswer), run: txAnswerLost},
-	{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txExits},
+	{id: "TX-11", about: "runtime.Goexit in fn undoes everything and leaves the store usable", needs: needs(events), run: txUndone(nil, func() error { runtime.Goexit(); return nil })},
 }), inTransactions(guardCases))
+
+// errMine is an error of the suite's own.
+var errMine = errors.New("mine")
 
 // inTransactions adds what all cases of transactions need.
 func inTransactions(cases []testCase) []testCase {
@@ -88,20 +91,36 @@ func txAnswerLost(h *harness) {
 	}, func() bool { return h.last(id) > 0 })
 }
 
-func txRollsBack(h *harness) {
-	id, mine := h.id(), errors.New("mine")
-	h.write(id, 0, 2)
-	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
-		if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
-			return err
+// txUndone ends the function of a transaction by end. The error must be want; nil is any, or a panic or the end of the goroutine.
+func txUndone(want error, end func() error) func(h *harness) {
+	return func(h *harness) {
+		id := h.id()
+		h.write(id, 0, 2)
+		err := errors.New("did not return")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer func() {
+				if r := recover(); r != nil {
+					err = fmt.Errorf("panic: %v", r)
+				}
+			}()
+			err = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
+				if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
+					return err
+				}
+				return end()
+			})
+		}()
+		<-ended
+		if err == nil || want != nil && !errors.Is(err, want) {
+			h.Errorf("transaction whose function fails, panics or ends its goroutine: got error %v, want one (%v)", err, want)
 		}
-		return mine
-	})
-	h.wantKind(err, mine, "transaction whose function fails")
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
-	h.wantLast(id, 2)
-	h.write(id, 2, 1)
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
+		h.wantLast(id, 2)
+		h.write(id, 2, 1)
+		h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
+	}
 }
 
 // txSkips skips in a transaction, where the inner store is an ability.Skipper.
@@ -149,57 +168,6 @@ func txAbilities(h *harness) {
 		return nil
 	})
 	h.wantKind(err, nil, "transaction")
-}
-
-func txPanics(h *harness) {
-	id := h.id()
-	h.write(id, 0, 2)
-	var err error
-	func() {
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("panic: %v", r)
-			}
-		}()
-		err = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
-			if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
-				return err
-			}
-			panic("of the suite")
-		})
-	}()
-	if err == nil {
-		h.Errorf("transaction whose function panics: got neither panic nor error")
-	}
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
-	h.write(id, 2, 1)
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
-}
-
-// txExits allows that InTx returns an error or does not return.
-func txExits(h *harness) {
-	id := h.id()
-	h.write(id, 0, 2)
-	ended := make(chan struct{})
-	var err error
-	go func() {
-		defer close(ended)
-		err = errors.New("did not return")
-		err = h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {
-			if _, err := in.Journal().Append(ctx, h.commit(id, 2, 1)); err != nil {
-				return err
-			}
-			runtime.Goexit()
-			return nil
-		})
-	}()
-	<-ended
-	if err == nil {
-		h.Errorf("transaction whose function calls runtime.Goexit: got no error, want one, or the end of the goroutine")
-	}
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
-	h.write(id, 2, 1)
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }
 
 // txConflicts allows that the conflict is found at once or when InTx returns.

@@ -10,30 +10,30 @@ import (
 )
 
 var truncationCases = []testCase{
-	{id: "TRUNCATE-1", about: "a delete of all events in the body of a replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(annals.MaxSeqNr)},
-	{id: "TRUNCATE-2", about: "a delete to the middle in the body of a replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(0)},
-	{id: "TRUNCATE-3", about: "a delete of all but the last event in the body of a replay", needs: needs(events), run: deleteInBody(-1)},
+	{id: "TRUNCATE-1", about: "a delete of all events in the body of a replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(annals.MaxSeqNr, annals.MaxSeqNr)},
+	{id: "TRUNCATE-2", about: "a delete to 100 below the last in the body of a replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(-100, annals.MaxSeqNr)},
+	{id: "TRUNCATE-3", about: "a delete of all but the last event in the body of a replay", needs: needs(events), run: deleteInBody(-1, annals.MaxSeqNr)},
 	{id: "TRUNCATE-4", about: "replays during appends and deletes never end early without an error", needs: needs(events), run: replaysBesideDeletes},
 	{id: "TRUNCATE-5", about: "a delete of events that a replay has yielded does not disturb it", needs: needs(events), run: deleteBehindReader},
-	{id: "TRUNCATE-6", about: "a delete of all events in the body of a bounded replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteBeyondBound},
+	{id: "TRUNCATE-6", about: "a delete of all events in the body of a bounded replay: it is complete, or ErrTruncated", needs: needs(events), run: deleteInBody(annals.MaxSeqNr, -100)},
 }
 
-// deleteInBody deletes at the first event of a replay: to a number, to the middle (0) or to the last event but one (-1). The replay of a store that
-// reads as of one moment is complete. A store that reads page by page must find that events are missing.
-func deleteInBody(to annals.SeqNr) func(h *harness) {
+// deleteInBody deletes to a number at the first event of a replay to a bound; numbers below 0 count from the last. The replay of a store that reads as
+// of one moment is complete. A store that reads page by page must find that events are missing, also when no later event shows it.
+func deleteInBody(to, bound annals.SeqNr) func(h *harness) {
 	return func(h *harness) {
 		id := h.id()
 		last := h.write(id, 0, h.volume(2_500, 250))
-		to := to
-		switch to {
-		case 0:
-			to = last - 100
-		case -1:
-			to = last - 1
+		from := func(n annals.SeqNr) annals.SeqNr {
+			if n < 0 {
+				n += last
+			}
+			return n
 		}
+		to, bound := from(to), from(bound)
 		var got []annals.Event
 		var end error
-		for e, err := range h.journal().Replay(h.ctx, id, 1, annals.MaxSeqNr) {
+		for e, err := range h.journal().Replay(h.ctx, id, 1, bound) {
 			if end = err; err != nil {
 				break
 			}
@@ -41,39 +41,15 @@ func deleteInBody(to annals.SeqNr) func(h *harness) {
 				h.deleteTo(id, to)
 			}
 		}
-		did := fmt.Sprintf("replay of %d events with a delete to %d in its body", last, to)
+		did := fmt.Sprintf("replay of %d events to %d with a delete to %d in its body", last, bound, to)
 		if end == nil {
-			h.wantEvents(did, got, id, 1, last)
+			h.wantEvents(did, got, id, 1, min(bound, last))
 		} else {
 			h.wantKind(end, annals.ErrTruncated, "%s, after %d events", did, len(got))
 			h.wantEvents(did+" up to its error", got, id, 1, annals.SeqNr(len(got)))
 		}
 		h.wantReplay(id, 1, annals.MaxSeqNr, min(to, last)+1, last)
 	}
-}
-
-// deleteBeyondBound deletes all events at the first event of a bounded replay: no later event shows that some are missing.
-func deleteBeyondBound(h *harness) {
-	id := h.id()
-	last := h.write(id, 0, h.volume(2_500, 250))
-	bound := last - 100
-	var got []annals.Event
-	var end error
-	for e, err := range h.journal().Replay(h.ctx, id, 1, bound) {
-		if end = err; err != nil {
-			break
-		}
-		if got = append(got, e); len(got) == 1 {
-			h.deleteTo(id, annals.MaxSeqNr)
-		}
-	}
-	did := fmt.Sprintf("replay of events up to %d with a delete up to %d in its body", bound, last)
-	if end == nil {
-		h.wantEvents(did, got, id, 1, bound)
-		return
-	}
-	h.wantKind(end, annals.ErrTruncated, "%s, after %d events", did, len(got))
-	h.wantEvents(did+" up to its error", got, id, 1, annals.SeqNr(len(got)))
 }
 
 // replaysBesideDeletes lets one goroutine append, one delete most events, and two replay. A replay without an error must have all events that were

@@ -14,7 +14,7 @@ import (
 
 // watermarkCases are about Query.Watermark and Capabilities.Lateness.
 var watermarkCases = []testCase{
-	{id: "WATERMARK-1", about: "the watermark is after all events and states, where these become visible in order", needs: needs(orderedFeed), run: watermarkAfterAll},
+	{id: "WATERMARK-1", about: "the watermark is after all events and states, where these become visible in order", needs: needs(queries, orderedFeed), run: watermarkAfterAll},
 	{id: "WATERMARK-2", about: "the watermark is at most Lateness before now, and not after", needs: needs(events, eventQueries), run: watermarkNearNow},
 	{id: "WATERMARK-3", about: "no event appears before a watermark beside concurrent writers", needs: needs(events, eventQueries), run: eventsBeforeWatermarks},
 	{id: "WATERMARK-4", about: "no state appears before a watermark beside concurrent writers", needs: needs(states, stateQueries), run: statesBeforeWatermarks},
@@ -34,9 +34,6 @@ func (h *harness) watermark() time.Time {
 }
 
 func watermarkAfterAll(h *harness) {
-	if !h.caps.EventQueries && !h.caps.StateQueries {
-		return
-	}
 	h.watermark() // of an empty store
 	for range 3 {
 		id := h.id()
