@@ -44,20 +44,29 @@ func unclaimedCommitSnapshot(h *harness) {
 	h.wantLast(id, 0)
 }
 
+// Tags and metadata of what a case decorates.
+var (
+	someTags     = []string{"green", "with space, and comma", "日本"}
+	someMetadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: []byte("meta-data")}
+)
+
+// decorate gives the first event of c tags and metadata.
+func decorate(c annals.Commit) annals.Commit {
+	c.Events[0].Tags, c.Events[0].Metadata = someTags, someMetadata
+	return c
+}
+
 // decorated appends one event with tags and metadata.
 func (h *harness) decorated() annals.Event {
 	h.Helper()
 	id := h.id()
-	c := h.commit(id, 0, 1)
-	c.Events[0].Tags = []string{"green", "with space, and comma", "日本"}
-	c.Events[0].Metadata = annals.Payload{SerializerID: 9, Manifest: "M", Data: []byte("meta-data")}
-	h.append(c)
+	h.append(decorate(h.commit(id, 0, 1)))
 	return h.events(id, 1, 1)[0]
 }
 
 func tagsComeBack(h *harness) {
-	if got, want := h.decorated().Tags, []string{"green", "with space, and comma", "日本"}; !sameTags(got, want) {
-		h.Errorf("tags of an event: got %q, want %q", got, want)
+	if got := h.decorated().Tags; !sameTags(got, someTags) {
+		h.Errorf("tags of an event: got %q, want %q", got, someTags)
 	}
 }
 

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"math"
 
 	"github.com/annals-go/annals"
 )
@@ -62,7 +63,7 @@ func repeatedDeletes(h *harness) {
 	id := h.id()
 	h.writeSizes(id, 0, 4, 4, 1, 1)
 	var deleted annals.SeqNr
-	for _, to := range []annals.SeqNr{2, 2, 1, 6, 3, 6, 9, 4, 9} {
+	for _, to := range []annals.SeqNr{2, 2, 1, -1, 6, 3, math.MinInt64, 6, 9, 4, 9} {
 		h.deleteTo(id, to)
 		deleted = max(deleted, to)
 		h.wantReplay(id, 1, annals.MaxSeqNr, deleted+1, 10)

@@ -142,8 +142,16 @@ func (j plainJournal) Append(ctx context.Context, c annals.Commit) (annals.Recei
 	return j.Journal.Append(ctx, c)
 }
 
-// modestSnapshots keeps the newest snapshot only, and no metadata.
+// modestSnapshots keeps the newest snapshot only, without tags and metadata.
 type modestSnapshots struct{ annals.SnapshotStore }
+
+func (s modestSnapshots) Save(ctx context.Context, snap annals.Snapshot) error {
+	if err := valid.Snapshot(snap, annals.Limits{}); err != nil {
+		return err
+	}
+	snap.Tags, snap.Metadata = nil, annals.Payload{}
+	return s.SnapshotStore.Save(ctx, snap)
+}
 
 func (s modestSnapshots) Latest(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) (annals.Snapshot, bool, error) {
 	newest, ok, err := s.SnapshotStore.Latest(ctx, id, annals.SnapshotCriteria{})

@@ -101,9 +101,9 @@ func combinedEventFilters(h *harness) {
 	for i := range 10 {
 		id := h.idOf([]string{"Thing", "Thin"}[i%2])
 		for after := range annals.SeqNr(3) {
-			c := h.commit(id, after, 1)
-			if h.caps.Tags && (int(after)+i)%3 != 0 {
-				c.Events[0].Tags = []string{"apple", "green"}
+			c := decorate(h.commit(id, after, 1))
+			if (int(after)+i)%3 == 0 {
+				c.Events[0].Tags = nil
 			}
 			h.append(c)
 		}
@@ -127,14 +127,14 @@ func combinedEventFilters(h *harness) {
 	}
 }
 
-// wantChosenEvents checks that got are the events that f chooses. With KeysOnly payloads may be left out.
+// wantChosenEvents checks that got are the events that f chooses. With KeysOnly payloads and metadata may be left out.
 func (h *harness) wantChosenEvents(f annals.Filter, got, want []annals.Event) {
 	h.Helper()
 	if f.KeysOnly {
 		want = slices.Clone(want)
 		for i := range min(len(got), len(want)) {
 			if len(got[i].Data) == 0 {
-				want[i].Payload, got[i].Payload = annals.Payload{}, annals.Payload{}
+				want[i].Payload, got[i].Payload, want[i].Metadata, got[i].Metadata = annals.Payload{}, annals.Payload{}, annals.Payload{}, annals.Payload{}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/annals-go/annals"
 )
@@ -55,6 +56,8 @@ func replayTable() (all []testCase) {
 		{"J-10", "replay 3 to 2", 0, 3, 2, all5, 1, 0},
 		{"J-12", "delete to 3, replay all", 3, 1, end, all5, 4, 5},
 		{"J-13", "delete to 3, replay from 0", 3, 0, end, all5, 4, 5},
+		{"REPLAY-7", "replay from a number below 0", 0, math.MinInt64, end, all5, 1, 5},
+		{"REPLAY-8", "replay to a number below 0", 0, -9, -1, all5, 1, 0},
 		{"J-14", "delete all, replay all: the last number stays", end, 0, end, all5, 1, 0},
 		{"J-15", "delete to 3, replay from 3", 3, 3, end, all5, 4, 5},
 		{"J-16", "delete to 3, replay 1 to 2", 3, 1, 2, all5, 1, 0},

@@ -4,8 +4,19 @@ import (
 	"context"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 )
+
+// bareRecovery hands over no metadata.
+type bareRecovery struct{ *memstore.Store }
+
+func (s bareRecovery) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
+	return ability.Recover(ctx, s.Store, id, snapshot, func(e annals.Event) error {
+		e.Metadata = annals.Payload{}
+		return event(e)
+	})
+}
 
 // forgetfulRecovery begins again when numbers are missing, also when there is no snapshot to replace what it has passed on.
 type forgetfulRecovery struct{ *memstore.Store }

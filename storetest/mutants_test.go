@@ -144,6 +144,30 @@ func TestMutants(t *testing.T) {
 			}))
 		},
 			[]string{"FILTER-4"}},
+		{"recovers events without their metadata", func() annals.Store { return bareRecovery{memstore.New()} },
+			[]string{"RECOVER-13"}},
+		{"finds events without their metadata", func() annals.Store {
+			return memoryAround(func(_ context.Context, c *faulty.Call, run func() error) error {
+				if c.Op == "query events" {
+					c.Each = func(value any) error { value.(*annals.Event).Metadata = annals.Payload{}; return nil }
+				}
+				return run()
+			})
+		},
+			[]string{"FILTER-2"}},
+		{"keeps the payloads of deletes", func() annals.Store { return memoryAround(keepsDeleted()) },
+			[]string{"D-06", "STATE-1"}},
+		{"drops the tags of snapshots", func() annals.Store {
+			return memoryAround(func(_ context.Context, c *faulty.Call, run func() error) error {
+				if s, ok := c.Arg.(*annals.Snapshot); ok {
+					s.Tags = nil
+				}
+				return run()
+			})
+		},
+			[]string{"S-O2"}},
+		{"lists ids from the beginning when their type is not given", func() annals.Store { return queried{memstore.New(), allFromTheBeginning} },
+			[]string{"Q-P2"}},
 		{"leaves out events without data", func() annals.Store { return journaled{memstore.New(), dataless} },
 			[]string{"J-O2"}},
 		{"ends a query when there are new events", func() annals.Store {
@@ -417,6 +441,31 @@ func tiesLost(q annals.Query) annals.Query {
 	return mutantQuery{Query: q, events: func(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
 		return without(q.Events(ctx, f), func(e annals.Event) bool { return !e.Time.After(f.After.Time) })
 	}}
+}
+
+func allFromTheBeginning(q annals.Query) annals.Query {
+	return mutantQuery{Query: q, ids: func(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+		if entityType == "" {
+			after = ""
+		}
+		return q.IDs(ctx, entityType, after)
+	}}
+}
+
+// keepsDeleted returns the payload of the last delete with each tombstone.
+func keepsDeleted() faulty.Around {
+	var deleted sync.Map
+	return func(_ context.Context, c *faulty.Call, run func() error) error {
+		err := run()
+		if w, ok := c.Arg.(*annals.StateWrite); ok && c.Op == "delete state" {
+			deleted.Store(c.ID, w.Payload)
+		}
+		if s, ok := c.Result.(*annals.State); ok && s.Deleted {
+			kept, _ := deleted.Load(c.ID)
+			s.Payload, _ = kept.(annals.Payload)
+		}
+		return err
+	}
 }
 
 // endsWhenWritten ends a query without an error when its entity was written to in the body of the loop.

@@ -30,7 +30,7 @@ var offsetCases = []testCase{
 	{id: "OFFSET-17", about: "Reset fences the workers that are running", needs: needs(offsets), run: resetFences},
 	{id: "OFFSET-18", about: "an event whose time is before that of the event before it is new", needs: needs(offsets), run: clockWentBack},
 	{id: "OFFSET-19", about: "more offsets than Limits.MaxOffsets are ErrTooLarge, and as many are stored", needs: needs(offsets, offsetLimit), run: largestProgress},
-	{id: "OFFSET-20", about: "random saves and resets leave what a model slice by slice has", needs: needs(offsets), run: randomProgress},
+	{id: "OFFSET-20", about: "random saves, resets and forgets leave what a model slice by slice has", needs: needs(offsets), run: randomProgress},
 	{id: "OFFSET-21", about: "of an entity that begins again within one save, only the new events are covered that were handled", needs: needs(offsets), run: beginsAgainInOneSave},
 	{id: "OFFSET-22", about: "Forget removes the offsets of the entities given, and changes nothing else", needs: needs(offsets), run: offsetsForgotten},
 }

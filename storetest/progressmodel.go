@@ -126,7 +126,18 @@ func randomProgress(h *harness) {
 			if step > 0 && rapid.IntRange(0, 3).Draw(t, "all slices") == 0 { // in the kind of the first step
 				r = annals.SliceRange{}
 			}
-			if rapid.IntRange(0, 5).Draw(t, "what") == 0 {
+			what := rapid.IntRange(0, 6).Draw(t, "what")
+			if what == 1 && step > 0 {
+				ids := rapid.SliceOfN(rapid.SampledFrom(entities), 0, 4).Draw(t, "forgotten")
+				if err := h.store.Offsets().Forget(h.ctx, projection, ids...); err != nil {
+					t.Fatalf("forget %q: got error %v, want none", ids, err)
+				}
+				for _, id := range ids {
+					delete(m.entities, id)
+				}
+				continue
+			}
+			if what == 0 {
 				to := annals.Offset{Time: through(rapid.IntRange(0, 50).Draw(t, "reset to")).Time}
 				if err := h.store.Offsets().Reset(h.ctx, projection, r, to); err != nil {
 					t.Fatalf("reset %s to %+v: got error %v, want none", r, to, err)

@@ -101,7 +101,9 @@ func placed(o annals.Offset) string {
 
 func (h *harness) wantOffsets(did string, got, want []annals.Event) {
 	h.Helper()
-	wantItems(h, did, got, want, func(e annals.Event) string { return placed(e.Offset()) + " with " + show(e.Payload) })
+	wantItems(h, did, got, want, func(e annals.Event) string {
+		return fmt.Sprintf("%s with %s, tags %q and metadata %s", placed(e.Offset()), show(e.Payload), slices.Sorted(slices.Values(e.Tags)), show(e.Metadata))
+	})
 }
 
 func idsOfThree(h *harness) {
@@ -141,10 +143,12 @@ func idsOfMany(h *harness) {
 }
 
 func idsBehind(h *harness) {
-	all := h.wantIDs("Thing", h.manyIDs("Thing", 120))
-	for i := 0; i < len(all); i += 17 {
-		got := h.queryIDs("Thing", all[i], len(all)-i-1)
-		h.wantEqual(got, all[i+1:], "ids after the one at place %d", i+1)
+	written := h.manyIDs("Thing", 120)
+	for _, entityType := range []string{"Thing", ""} {
+		all := h.wantIDs(entityType, written)
+		for i := 0; i < len(all); i += 17 {
+			h.wantEqual(h.queryIDs(entityType, all[i], len(all)-i-1), all[i+1:], "ids of type %q after the one at place %d", entityType, i+1)
+		}
 	}
 }
 
@@ -205,13 +209,7 @@ func (h *harness) tagged() (green []annals.Event) {
 func eventsByTag(h *harness) {
 	green := h.tagged()
 	h.wantEqual(len(green), 12, "green events of three replays")
-	got := h.queryEvents(annals.Filter{Tag: "green"}, len(green))
-	h.wantOffsets("query events tagged green", got, green)
-	for i := range min(len(got), len(green)) {
-		if !sameTags(got[i].Tags, green[i].Tags) {
-			h.Errorf("tags of a queried event: got %q, want %q", got[i].Tags, green[i].Tags)
-		}
-	}
+	h.wantOffsets("query events tagged green", h.queryEvents(annals.Filter{Tag: "green"}, len(green)), green)
 	h.wantOffsets("query events by a tag that no event has", h.queryEvents(annals.Filter{Tag: "blue"}, 0), nil)
 	for i, e := range green {
 		got := h.queryEvents(annals.Filter{Tag: "green", After: e.Offset()}, len(green)-i-1)
@@ -345,7 +343,7 @@ func (h *harness) statePopulation(entityTypes []string, entities int) (all []ann
 func (h *harness) wantStates(did string, got, want []annals.State) {
 	h.Helper()
 	wantItems(h, did, got, want, func(s annals.State) string {
-		return fmt.Sprintf("%s, deleted %v, with %s", placed(s.Offset()), s.Deleted, show(s.Payload))
+		return fmt.Sprintf("%s, deleted %v, with %s and tags %q", placed(s.Offset()), s.Deleted, show(s.Payload), slices.Sorted(slices.Values(s.Tags)))
 	})
 }
 

@@ -149,6 +149,27 @@ var recoveryCases = bothWays([]recoveryCase{
 		h.wantRecovered(s, id, last)
 		h.wantRecovered(s, id, h.write(id, last, 2))
 	}},
+	{"RECOVER-13", "the snapshot is that of Latest, and the events are those of a replay, with times, tags and metadata", needs(events, snapshots), func(h *harness, s annals.Store) {
+		id := h.id()
+		for after := range annals.SeqNr(3) {
+			h.append(decorate(h.commit(id, after, 1)))
+		}
+		h.wantSaved(annals.Snapshot{ID: id, SeqNr: 1, Payload: statePayload(1), Tags: someTags, Metadata: someMetadata})
+		want, _, err := h.store.Snapshots().Latest(h.ctx, id, annals.SnapshotCriteria{})
+		var snaps []annals.Snapshot
+		var es []annals.Event
+		_, failed := ability.Recover(h.ctx, s, id, func(s annals.Snapshot) error { snaps = append(snaps, s); return nil },
+			func(e annals.Event) error { es = append(es, e); return nil })
+		wantEvents := h.events(id, 2, 3)
+		for i := range min(len(es), 2) { // which a recovery need not have
+			es[i].WriteID, wantEvents[i].WriteID = annals.WriteID{}, annals.WriteID{}
+		}
+		if err != nil || failed != nil {
+			h.Fatalf("load snapshot and recovery of %q: got errors %v and %v, want none", id, err, failed)
+		}
+		h.wantEqual(snaps, []annals.Snapshot{want}, "snapshot of a recovery")
+		h.wantEqual(es, wantEvents, "events of a recovery")
+	}},
 	{"RECOVER-12", "all snapshots deleted, and all events left", needs(events, snapshots), func(h *harness, s annals.Store) {
 		id := h.id()
 		last := h.write(id, 0, 6)

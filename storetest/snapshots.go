@@ -55,9 +55,9 @@ var snapshotCases = append(snapshotTable(), []testCase{
 		h.snapshotFixture(id)
 		h.wantSaved(annals.Snapshot{ID: id, SeqNr: 100, Payload: annals.Payload{SerializerID: 666, Manifest: "A", Data: []byte("akka://sys/\x00\xff")}})
 	}},
-	{id: "S-O2", about: "metadata is kept", needs: needs(snapshots, metadata), run: func(h *harness) {
+	{id: "S-O2", about: "metadata and tags are kept, or dropped where they are not claimed", needs: needs(snapshots), run: func(h *harness) {
 		s := snapshotOf(h.id(), 100)
-		s.Metadata = annals.Payload{SerializerID: 3, Manifest: "m", Data: []byte("fictional metadata")}
+		s.Metadata, s.Tags = someMetadata, someTags
 		h.wantSaved(s)
 	}},
 	{id: "S-D1", about: "a snapshot above the limit is refused", needs: needs(snapshots, sizeLimit), run: largeSnapshot},
@@ -141,10 +141,16 @@ func (h *harness) deleteSnapshots(id annals.PersistenceID, c annals.SnapshotCrit
 func (h *harness) wantSaved(s annals.Snapshot) {
 	h.Helper()
 	h.saveSnapshot(s)
+	if !h.caps.Tags {
+		s.Tags = nil
+	}
+	if !h.caps.Metadata {
+		s.Metadata = annals.Payload{}
+	}
 	got, ok, err := h.store.Snapshots().Latest(h.ctx, s.ID, annals.SnapshotCriteria{})
-	if err != nil || !ok || got.ID != s.ID || got.SeqNr != s.SeqNr || !equal(got.Payload, s.Payload) || !equal(got.Metadata, s.Metadata) {
-		h.Errorf("newest snapshot of %q: got %v, number %d of %q with %s and metadata %s, error %v, want number %d with %s and metadata %s",
-			s.ID, ok, got.SeqNr, got.ID, show(got.Payload), show(got.Metadata), err, s.SeqNr, show(s.Payload), show(s.Metadata))
+	if err != nil || !ok || got.ID != s.ID || got.SeqNr != s.SeqNr || !equal(got.Payload, s.Payload) || !equal(got.Metadata, s.Metadata) || !sameTags(got.Tags, s.Tags) {
+		h.Errorf("newest snapshot of %q: got %v, number %d of %q with %s, metadata %s and tags %q, error %v, want number %d with %s, metadata %s and tags %q",
+			s.ID, ok, got.SeqNr, got.ID, show(got.Payload), show(got.Metadata), got.Tags, err, s.SeqNr, show(s.Payload), show(s.Metadata), s.Tags)
 	}
 }
 

@@ -121,7 +121,7 @@ func (h *harness) putState(w annals.StateWrite) annals.Receipt {
 
 func (h *harness) deleteState(id annals.PersistenceID, after annals.SeqNr) {
 	h.Helper()
-	r, err := h.store.States().Delete(h.ctx, annals.StateWrite{ID: id, After: after, WriteID: annals.NewWriteID()})
+	r, err := h.store.States().Delete(h.ctx, stateWrite(id, after)) // the payload is ignored
 	if err != nil || r.SeqNr != after+1 {
 		h.Fatalf("delete state of %q after %d: got %+v, error %v, want revision %d", id, after, r, err, after+1)
 	}

@@ -172,8 +172,8 @@ func (t *typed[T]) wantFound(column string, value any, want ...string) {
 	}
 	var got []string
 	for _, s := range found {
-		if s.Deleted || s.Revision == 0 || s.Time.IsZero() {
-			t.Errorf("states with %s = %v: got %+v, want a state with revision and time", column, value, s)
+		if stored, ok, err := t.store.States().Get(t.ctx, s.ID); err != nil || !ok || !equal(s, stored) {
+			t.Errorf("states with %s = %v: got %+v, want %+v (%v), error %v", column, value, s, stored, ok, err)
 		}
 		got = append(got, string(s.Data))
 	}

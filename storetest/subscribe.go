@@ -82,7 +82,7 @@ func (c *consumer) handle(n int) (all []ability.Delivery) {
 	return all
 }
 
-// wantDelivered checks that deliveries have the numbers first … last of each entity, in order.
+// wantDelivered checks that deliveries have the events first … last of each entity, in order, as a replay yields them.
 func (h *harness) wantDelivered(all []ability.Delivery, first, last annals.SeqNr, ids ...annals.PersistenceID) {
 	h.Helper()
 	byID := map[annals.PersistenceID][]annals.Event{}
@@ -92,7 +92,7 @@ func (h *harness) wantDelivered(all []ability.Delivery, first, last annals.SeqNr
 		}
 	}
 	for _, id := range ids {
-		h.wantEvents(fmt.Sprintf("deliveries of %q", id), byID[id], id, first, last)
+		h.wantOffsets(fmt.Sprintf("deliveries of %q", id), byID[id], h.events(id, first, last))
 	}
 }
 
@@ -111,7 +111,7 @@ func (h *harness) more(ids []annals.PersistenceID, after annals.SeqNr, n int) {
 	h.Helper()
 	for i := range n {
 		for _, id := range ids {
-			h.append(h.commit(id, after+annals.SeqNr(i), 1))
+			h.append(decorate(h.commit(id, after+annals.SeqNr(i), 1)))
 		}
 	}
 }

@@ -110,9 +110,13 @@ func importedTimes(h *harness) {
 			h.Errorf("number %d imported with the time %v: got %v, want %v", e.SeqNr, given[i], e.Time, want)
 		}
 	}
-	after = h.write(id, after, 1)
-	if e := h.events(id, after, after)[0]; !e.Time.After(takenAt(3)) {
-		h.Errorf("time of an event written without one after those: got %v, want that of the store's clock", e.Time)
+	mixed := h.commit(id, after, h.batch(2))
+	if len(mixed.Events) == 2 {
+		mixed.Events[0].Time = takenAt(1)
+	}
+	r := h.append(mixed)
+	if after = r.SeqNr; !r.Time.After(takenAt(3)) || !h.events(id, after, after)[0].Time.Equal(r.Time) {
+		h.Errorf("time of an event written without one behind those: got %+v, want that of the store's clock", r)
 	}
 	if !h.caps.Repeatable {
 		return
