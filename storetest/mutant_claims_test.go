@@ -52,7 +52,7 @@ func TestClaimMutants(t *testing.T) {
 		},
 			[]string{"CLAIM-1"}},
 		{"deletes states without the claim", func() annals.Store {
-			return reclaiming{memstore.New(), func(c *annals.Capabilities) { c.DeletesStates = false }}
+			return claiming{memstore.New(), func(c *annals.Capabilities) { c.DeletesStates = false }}
 		},
 			[]string{"CLAIM-1"}},
 		{"subscribes and is no Subscriber", func() annals.Store {
@@ -105,13 +105,13 @@ func livingIDs(s *memstore.Store) func(q annals.Query) annals.Query {
 	}
 }
 
-// reclaiming is a memstore with other claims.
-type reclaiming struct {
+// claiming is a memstore with other claims.
+type claiming struct {
 	*memstore.Store
 	change func(c *annals.Capabilities)
 }
 
-func (s reclaiming) Capabilities() annals.Capabilities {
+func (s claiming) Capabilities() annals.Capabilities {
 	c := s.Store.Capabilities()
 	s.change(&c)
 	return c
@@ -140,16 +140,4 @@ type skipsNothing struct{ annals.Store }
 
 func (skipsNothing) SkipStateTo(context.Context, annals.PersistenceID, annals.SeqNr) error {
 	return &annals.Error{Op: "skip state", Kind: annals.ErrUnsupported}
-}
-
-// claiming is reclaiming without the optional abilities.
-type claiming struct {
-	annals.Store
-	change func(c *annals.Capabilities)
-}
-
-func (s claiming) Capabilities() annals.Capabilities {
-	c := s.Store.Capabilities()
-	s.change(&c)
-	return c
 }
