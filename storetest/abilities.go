@@ -188,7 +188,7 @@ func skipStateInvalid(h *harness) {
 	h.wantNoState(id, 0)
 }
 
-// watched waits for a signal of every append, with its slice; there may be more signals than appends.
+// watched waits for a signal of every write, with its slice; there may be more signals than writes.
 func watched(h *harness) {
 	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
 	defer cancel()
@@ -202,14 +202,22 @@ func watched(h *harness) {
 		}
 		watches = append(watches, signals)
 	}
-	for after := range annals.SeqNr(3) {
-		h.append(h.commit(id, after, 1))
+	signalled := func(what string, n annals.SeqNr) {
+		h.Helper()
 		for _, signals := range watches {
 			for written, open := <-signals; !open || !written.Contains(id.Slice()); written, open = <-signals {
 				if !open {
-					h.Fatalf("watch: got no signal of event %d, with its slice, within 30 seconds, want one", after+1)
+					h.Fatalf("watch: got no signal of %s %d, with its slice, within 30 seconds, want one", what, n)
 				}
 			}
+		}
+	}
+	for after := range annals.SeqNr(3) {
+		h.append(h.commit(id, after, 1))
+		signalled("event", after+1)
+		if h.caps.StateQueries {
+			h.put(id, after)
+			signalled("revision", after+1)
 		}
 	}
 }

@@ -188,7 +188,7 @@ func guardsEarlierReads(h *harness) {
 	}
 }
 
-// guardsNothingElse reads, in every way, entities of all kinds that nobody writes to.
+// guardsNothingElse reads, in every way, entities of all kinds that no other transaction writes to.
 func guardsNothingElse(h *harness) {
 	target := h.id()
 	ids := []annals.PersistenceID{h.id(), h.id(), h.id(), h.id(), h.id()}
@@ -220,7 +220,7 @@ func guardsNothingElse(h *harness) {
 			_, err := in.Journal().Append(ctx, h.commit(target, annals.SeqNr(after), 1))
 			return err
 		})
-		h.wantKind(err, nil, "transaction whose reads nobody changes")
+		h.wantKind(err, nil, "transaction whose reads stay as they are")
 	}
 	h.wantLast(target, annals.SeqNr(len(reads)))
 	err := h.inTx(h.ctx, func(ctx context.Context, in annals.Store) error {

@@ -168,6 +168,16 @@ func TestMutants(t *testing.T) {
 			[]string{"S-O2"}},
 		{"lists ids from the beginning when their type is not given", func() annals.Store { return queried{memstore.New(), allFromTheBeginning} },
 			[]string{"Q-P2"}},
+		{"repeats payloads in its errors", func() annals.Store {
+			return memoryAround(func(_ context.Context, c *faulty.Call, run func() error) error {
+				err := run()
+				if commit, ok := c.Arg.(*annals.Commit); ok && err != nil {
+					err = errors.Join(err, fmt.Errorf("of %v", commit.Events))
+				}
+				return err
+			})
+		},
+			[]string{"REFUSE-5"}},
 		{"leaves out events without data", func() annals.Store { return journaled{memstore.New(), dataless} },
 			[]string{"J-O2"}},
 		{"ends a query when there are new events", func() annals.Store {

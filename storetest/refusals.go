@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/annals-go/annals"
@@ -12,7 +13,7 @@ var refusalCases = []testCase{
 	{id: "REFUSE-2", about: "an invalid snapshot is ErrInvalid and nothing is written", needs: needs(snapshots), run: wrongSnapshots},
 	{id: "REFUSE-3", about: "an invalid state write is ErrInvalid and nothing is written", needs: needs(states), run: wrongStateWrites},
 	{id: "REFUSE-4", about: "a snapshot in a commit must be of the state after its last event", needs: needs(events, commitSnapshot), run: wrongCommitSnapshot},
-	{id: "REFUSE-5", about: "errors are an *annals.Error with the id", needs: needs(events), run: errorsCarryID},
+	{id: "REFUSE-5", about: "errors are an *annals.Error with the id, and repeat no payload", needs: needs(events), run: errorsCarryID},
 	{id: "REFUSE-6", about: "the first commit of an entity must carry a snapshot", needs: needs(events, firstSnapshot), run: missingFirstSnapshot},
 	{id: "REFUSE-7", about: "manifests, tags and metadata count for Limits.MaxBytes", needs: needs(events, sizeLimit), run: largeBeside},
 	{id: "REFUSE-8", about: "errors about long ids, tags and names are short", needs: needs(events), run: shortErrors},
@@ -124,9 +125,12 @@ func wrongCommitSnapshot(h *harness) {
 
 // errorsCarryID checks the fields of a conflict: the entity and both numbers. The last number may be 0 for not known.
 func errorsCarryID(h *harness) {
+	const secret = "s3cret"
 	id := h.id()
 	h.write(id, 0, 3)
-	_, err := h.journal().Append(h.ctx, h.commit(id, 0, 1))
+	c := h.commit(id, 0, 1)
+	c.Events[0].Data = []byte(secret)
+	_, err := h.journal().Append(h.ctx, c)
 	h.wantKind(err, annals.ErrConflict, "append after 0 to an entity with three events")
 	var e *annals.Error
 	if !errors.As(err, &e) {
@@ -135,9 +139,13 @@ func errorsCarryID(h *harness) {
 	if e.ID != id || e.Op == "" || e.After != 0 || e.Last != 0 && e.Last != 3 {
 		h.Errorf("conflict: got operation %q, id %q, after %d, last %d, want an operation, %q, 0 and 3 (or 0 for not known)", e.Op, e.ID, e.After, e.Last, id)
 	}
-	_, err = h.journal().Append(h.ctx, h.unstorable(id, 3, 1))
-	if !errors.As(err, &e) || e.ID != id {
-		h.Errorf("append a payload without serializer id: got error %v, want an *annals.Error of %q", err, id)
+	c.After, c.Events[0].SerializerID = 3, 0
+	_, invalid := h.journal().Append(h.ctx, c)
+	if !errors.As(invalid, &e) || e.ID != id {
+		h.Errorf("append a payload without serializer id: got error %v, want an *annals.Error of %q", invalid, id)
+	}
+	if text := fmt.Sprintf("%v %+v %v %+v", err, err, invalid, invalid); strings.Contains(text, secret) || strings.Contains(text, fmt.Sprint([]byte(secret))) {
+		h.Errorf("refused appends: got errors that repeat a payload: %s", text)
 	}
 }
 

@@ -22,7 +22,10 @@ func changesSeen[T any](t *typed[T]) {
 	if t.caps.Tags {
 		w.Tags = []string{"green"}
 	}
-	want := []annals.State{{ID: id, Revision: 1, Payload: w.Payload, Tags: w.Tags, Time: t.putState(w).Time}}
+	if t.caps.StateMetadata {
+		w.Metadata = someMetadata
+	}
+	want := []annals.State{{ID: id, Revision: 1, Payload: w.Payload, Tags: w.Tags, Metadata: w.Metadata, Time: t.putState(w).Time}}
 	want = append(want, annals.State{ID: id, Revision: 2, Payload: statePayload(2), Time: t.put(id, 1).Time})
 	r, err := t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: 2, Payload: statePayload(3), WriteID: annals.NewWriteID()})
 	if err != nil {

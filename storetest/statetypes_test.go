@@ -212,7 +212,7 @@ func (v typedStates) write(ctx context.Context, op string, w annals.StateWrite, 
 // change calls the handler before it stores the write, so that the write can be left out.
 func (v typedStates) change(ctx context.Context, op string, w annals.StateWrite, store storeState) (annals.Receipt, error) {
 	deleted := op == "delete state"
-	st := annals.State{ID: w.ID, Revision: w.After + 1, Time: time.Now(), Payload: w.Payload, Tags: w.Tags, Deleted: deleted}
+	st := annals.State{ID: w.ID, Revision: w.After + 1, Time: time.Now(), Payload: w.Payload, Tags: w.Tags, Metadata: w.Metadata, Deleted: deleted}
 	own := &typedTx{s: v.s}
 	failed := v.handle(ctx, op, st, own)
 	if failed != nil && v.s.wrong == asksFirst {

@@ -20,7 +20,7 @@ var verifyCases = []testCase{
 	{id: "VERIFY-2", about: "a scan yields each entity that has a row, and goes on behind each of its steps", needs: needs(scanner), run: scanAll},
 	{id: "VERIFY-3", about: "nothing is found in a sound store, whatever is written meanwhile", needs: needs(events, checker, scanner), run: soundUnderLoad},
 	{id: "VERIFY-4", about: "each kind of damage is found, and nothing else", needs: needs(checker, scanner, damage), run: damageIsFound},
-	{id: "VERIFY-5", about: "unreadable payloads, positions ahead of the events and what is kept for nobody are found", needs: needs(events, times, states, offsets, checker, scanner), run: ownIsFound},
+	{id: "VERIFY-5", about: "unreadable payloads, positions ahead of the events and what is not needed any more are found", needs: needs(events, times, states, offsets, checker, scanner), run: ownIsFound},
 }
 
 // sound writes entities in which everything is as it should be, and returns what a check of each hands over, sorted. Of snapshots it has the newest.

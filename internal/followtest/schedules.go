@@ -132,7 +132,7 @@ func (w *world[T]) denied(ctx context.Context) error {
 	})
 }
 
-// hanging: the handler of a runner does not return, so another runner handles the events. A transaction that the handler is in holds up nobody for
+// hanging: the handler of a runner does not return, so another runner handles the events. A transaction that the handler is in holds up no other for
 // long, and what the handler still writes in it has no effect.
 func (w *world[T]) hanging(ctx context.Context, g guarantee) error {
 	w.guarantee, w.timeout = g, lease

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -14,20 +13,18 @@ import (
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/entity"
+	"github.com/annals-go/annals/internal/random"
 )
 
 // Past checks LoadAt and LoadAsOf of both hosts on s, which has snapshots: for random histories, with snapshots and with deletes of events that the
 // newest snapshot covers, each state of the past is that of its events, or ErrTruncated.
 func Past(t *testing.T, s annals.Store) {
 	t.Helper()
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint("history ", seed), func(t *testing.T) {
-			t.Parallel()
-			if err := past(t.Context(), s, seed); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	random.Each(t, 6, func(t *testing.T, r *random.Source) {
+		if err := past(t.Context(), s, r); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // list is an entity whose state is all its events.
@@ -64,8 +61,8 @@ func (h history) loadable(n annals.SeqNr, timed bool) bool {
 	return h.deleted <= base || !timed && n == base
 }
 
-func past(ctx context.Context, s annals.Store, seed uint64) error {
-	caps, random := s.Capabilities(), rand.New(rand.NewPCG(1, seed))
+func past(ctx context.Context, s annals.Store, r *random.Source) error {
+	caps := s.Capabilities()
 	repository, err := aggregate.New(s, list, aggregate.Options{})
 	if err != nil {
 		return err
@@ -75,15 +72,15 @@ func past(ctx context.Context, s annals.Store, seed uint64) error {
 		return err
 	}
 	hosts := []loader{repository, runtime}
-	id := fmt.Sprint("past-", seed)
+	id := fmt.Sprint("past-", r.Seed)
 	pid := annals.NewPersistenceID("List", id)
 	var h history
 	for range 8 {
-		events := make([]int, 1+random.IntN(3))
+		events := make([]int, 1+r.IntN(3))
 		for i := range events {
 			events[i] = len(h.times) + i + 1
 		}
-		if _, err := hosts[random.IntN(2)].Do(ctx, id, events); err != nil {
+		if _, err := random.OneOf(r, hosts...).Do(ctx, id, events); err != nil {
 			return err
 		}
 		for e, err := range s.Journal().Replay(ctx, pid, annals.SeqNr(len(h.times)+1), annals.MaxSeqNr) {
@@ -93,7 +90,7 @@ func past(ctx context.Context, s annals.Store, seed uint64) error {
 			h.times = append(h.times, e.Time)
 		}
 		last := annals.SeqNr(len(h.times))
-		if at := last - annals.SeqNr(random.IntN(2)); random.IntN(2) == 0 && at > 0 && (len(h.snapshots) == 0 || at > h.snapshots[len(h.snapshots)-1]) {
+		if at := last - annals.SeqNr(r.IntN(2)); r.OneIn(2) && at > 0 && (len(h.snapshots) == 0 || at > h.snapshots[len(h.snapshots)-1]) {
 			state, _, err := repository.LoadAt(ctx, id, at)
 			if err != nil {
 				return err
@@ -106,13 +103,13 @@ func past(ctx context.Context, s annals.Store, seed uint64) error {
 			}
 			h.snapshots = append(h.snapshots, at)
 		}
-		if n := len(h.snapshots); n > 0 && random.IntN(3) == 0 {
-			h.deleted = max(h.deleted, h.snapshots[random.IntN(n)]-annals.SeqNr(random.IntN(2)))
+		if n := len(h.snapshots); n > 0 && r.OneIn(3) {
+			h.deleted = max(h.deleted, random.OneOf(r, h.snapshots...)-annals.SeqNr(r.IntN(2)))
 			if err := s.Journal().DeleteTo(ctx, pid, h.deleted); err != nil {
 				return err
 			}
 		}
-		host := hosts[random.IntN(2)] // both ask package host
+		host := random.OneOf(r, hosts...) // both ask package host
 		if err := errors.Join(h.check(ctx, host, id), h.checkTimes(ctx, host, id, caps)); err != nil {
 			return fmt.Errorf("%T with %d events, snapshots %v, deleted to %d: %w", host, last, h.snapshots, h.deleted, err)
 		}

@@ -43,12 +43,16 @@ func ReadOnly(t *testing.T, s annals.Store, open func() annals.Store, watched bo
 		}
 	}
 	want := readAll(ctx, s, id)
-	only := open()
-	for name, got := range readAll(ctx, only, id) {
-		if got != want[name] {
-			t.Errorf("%s: %s, want %s", name, got, want[name])
+	same := func(when string, got map[string]string) {
+		t.Helper()
+		for name := range want {
+			if got[name] != want[name] {
+				t.Errorf("%s %s: %s, want %s", name, when, got[name], want[name])
+			}
 		}
 	}
+	only := open()
+	same("of the store for reading", readAll(ctx, only, id))
 	if checker, err := ability.Of[ability.HealthChecker](only); err == nil {
 		if err := checker.CheckHealth(ctx); err != nil {
 			t.Errorf("check health: %v", err)
@@ -59,11 +63,7 @@ func ReadOnly(t *testing.T, s annals.Store, open func() annals.Store, watched bo
 			t.Errorf("%s: %v, want ErrUnsupported", name, err)
 		}
 	}
-	for name, got := range readAll(ctx, s, id) {
-		if got != want[name] {
-			t.Errorf("%s after the writes: %s, want %s", name, got, want[name])
-		}
-	}
+	same("after the writes", readAll(ctx, s, id))
 	if !watched {
 		return
 	}

@@ -134,7 +134,7 @@ func handOver(ctx context.Context, t *testing.T, ends *sync.WaitGroup, here, the
 		case fence := <-fences:
 			return fence
 		case <-ctx.Done():
-			t.Fatal("nobody has the lease")
+			t.Fatal("no process got the lease")
 			return 0
 		}
 	}
