@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/anishathalye/porcupine"
+
 	"github.com/annals-go/annals"
 )
 
@@ -46,32 +48,33 @@ func faultCasesOf(steps func(h *harness) int) []testCase {
 }
 
 func (h *harness) journalsUnderFaults(steps int, deletes bool) {
-	hi, ids := newHistory(), []annals.PersistenceID{h.id(), h.id(), h.id()}
-	end := h.cfg.Faults(h, h.store)
-	h.writeJournals(hi, h.store, ids, steps, deletes)
-	faults := end()
-	for _, id := range ids {
-		if _, err := hi.do(0, action{op: "replay", id: id}, func() (answer, error) { return h.readAll(h.journal(), id) }); err != nil {
-			h.Fatal(err)
-		}
-	}
-	h.wantSound(hi, faults)
-	hi.check(h, journalModel)
+	h.underFaults(3, journalModel, "replay", func(hi *history, ids []annals.PersistenceID) { h.writeJournals(hi, h.store, ids, steps, deletes) },
+		func(in action) (answer, error) { return h.readAll(h.journal(), in.id) })
 }
 
 func (h *harness) statesUnderFaults(steps int) {
-	hi, ids := newHistory(), []annals.PersistenceID{h.id(), h.id()}
+	h.underFaults(2, stateModel, "get", func(hi *history, ids []annals.PersistenceID) { h.writeStates(hi, ids, steps) }, h.stateCall)
+}
+
+// underFaults writes to so many entities while there are faults, reads all of them afterwards, and checks the history.
+func (h *harness) underFaults(entities int, model porcupine.Model, op string, write func(hi *history, ids []annals.PersistenceID), read func(in action) (answer, error)) {
+	h.Helper()
+	hi := newHistory()
+	var ids []annals.PersistenceID
+	for range entities {
+		ids = append(ids, h.id())
+	}
 	end := h.cfg.Faults(h, h.store)
-	h.writeStates(hi, ids, steps)
+	write(hi, ids)
 	faults := end()
 	for _, id := range ids {
-		in := action{op: "get", id: id}
-		if _, err := hi.do(0, in, func() (answer, error) { return h.stateCall(in) }); err != nil {
-			h.Fatal(err)
+		in := action{op: op, id: id}
+		if _, err := hi.do(0, in, func() (answer, error) { return read(in) }); err != nil {
+			h.Fatalf("after the faults: %v", err)
 		}
 	}
 	h.wantSound(hi, faults)
-	hi.check(h, stateModel)
+	hi.check(h, model)
 }
 
 // wantSound demands that each fault happened, that clients still wrote and met conflicts, and that no answer was wrong.

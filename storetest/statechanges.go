@@ -80,13 +80,19 @@ func changesRepeated[T any](t *typed[T]) {
 }
 
 func handlerFails[T any](t *typed[T]) {
-	id, mine := t.thing(), errors.New("mine")
-	t.failing(func(context.Context, T) error { return mine })
+	t.wantChangesUndone("when the handler fails", func(context.Context, T) error { return errMine }, func(err error, did string) { t.wantOwnError(err, errMine, did) })
+}
+
+// wantChangesUndone puts and deletes a state whose handler ends by fail, and checks the errors.
+func (t *typed[T]) wantChangesUndone(when string, fail func(context.Context, T) error, check func(err error, did string)) {
+	t.Helper()
+	id := t.thing()
+	t.failing(fail)
 	t.set(id, 0, "fine")
-	_, err := t.store.States().Put(t.ctx, textState(id, 1, "refused"))
-	t.wantOwnError(err, mine, "put state")
-	_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: 1, WriteID: annals.NewWriteID()})
-	t.wantOwnError(err, mine, "delete state")
+	for what, write := range map[string]writeState{"put state": t.store.States().Put, "delete state": t.store.States().Delete} {
+		did := what + " " + when
+		check(t.returns(did, func() error { _, err := write(t.ctx, textState(id, 1, "not fine")); return err }), did)
+	}
 	t.wantUndone(id, 1)
 }
 
@@ -95,42 +101,28 @@ func (t *typed[T]) wantOwnError(err, want error, did string) {
 	t.Helper()
 	e := (*annals.Error)(nil)
 	if !errors.Is(err, want) || !errors.As(err, &e) || e.Kind != nil || e.Op == "" {
-		t.Errorf("%s when the handler fails: got %#v, want an *annals.Error without a kind, with an operation and the handler's error", did, err)
+		t.Errorf("%s: got %#v, want an *annals.Error without a kind, with an operation and the handler's error", did, err)
 	}
 }
 
 func handlerPanics[T any](t *typed[T]) {
-	id := t.thing()
-	t.failing(func(context.Context, T) error { panic("of the suite") })
-	t.set(id, 0, "fine")
-	_, err := t.store.States().Put(t.ctx, textState(id, 1, "panic"))
-	t.wantKind(err, annals.ErrPanic, "put state when the handler panics")
-	_, err = t.store.States().Delete(t.ctx, annals.StateWrite{ID: id, After: 1, WriteID: annals.NewWriteID()})
-	t.wantKind(err, annals.ErrPanic, "delete state when the handler panics")
-	t.wantUndone(id, 1)
+	t.wantChangesUndone("when the handler panics", func(context.Context, T) error { panic("of the suite") }, t.wantPanic)
+}
+
+func (t *typed[T]) wantPanic(err error, did string) {
+	t.Helper()
+	t.wantKind(err, annals.ErrPanic, "%s", did)
 }
 
 func handlerExits[T any](t *typed[T]) {
-	id := t.thing()
 	exit := func() { runtime.Goexit() }
-	t.failing(func(context.Context, T) error { exit(); return nil })
-	t.set(id, 0, "fine")
-	err := t.returns("put state when the handler calls runtime.Goexit", func() error {
-		_, err := t.store.States().Put(t.ctx, textState(id, 1, "exit"))
-		return err
-	})
-	t.wantKind(err, annals.ErrPanic, "put state when the handler calls runtime.Goexit")
-	t.wantUndone(id, 1)
-
-	id = t.thing()
+	t.wantChangesUndone("when the handler calls runtime.Goexit", func(context.Context, T) error { exit(); return nil }, t.wantPanic)
+	id, did := t.thing(), "put state when Bind calls runtime.Goexit"
 	t.set(id, 0, "fine")
 	t.bind = func(annals.State) (annals.Columns, error) { exit(); return nil, nil }
-	err = t.returns("put state when Bind calls runtime.Goexit", func() error {
-		_, err := t.store.States().Put(t.ctx, textState(id, 1, "exit"))
-		return err
-	})
+	err := t.returns(did, func() error { _, err := t.store.States().Put(t.ctx, textState(id, 1, "exit")); return err })
 	t.bind = nil
-	t.wantKind(err, annals.ErrPanic, "put state when Bind calls runtime.Goexit")
+	t.wantPanic(err, did)
 	t.wantUndone(id, 3)
 }
 

@@ -109,7 +109,7 @@ func stateTypeCases[T any](begin func(h *harness) *typed[T]) []testCase {
 		c("CHANGE-12", "an invalid write does not call the handler", handlerSpared[T]),
 		c("CHANGE-13", "many writers on few entities: each change calls the handler once", changesRace[T], deletesStates),
 		c("CHANGE-14", "a change that is undone leaves no event", handlerFailsWithEvent[T], stateEvents, events),
-		c("CHANGE-15", "runtime.Goexit in the handler or in Bind is ErrPanic and undoes the change", handlerExits[T]),
+		c("CHANGE-15", "runtime.Goexit in the handler or in Bind is ErrPanic and undoes the change", handlerExits[T], deletesStates),
 	}
 }
 
