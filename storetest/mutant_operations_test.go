@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -194,30 +193,6 @@ func changing(filter func(f *annals.Filter)) faulty.Around {
 			filter(f)
 		}
 		return run()
-	}
-}
-
-// byNumber yields the events that a query finds in the order of their numbers.
-func byNumber(q annals.Query) annals.Query {
-	return mutantQuery{Query: q, events: func(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-		found, err := collect(q.Events(ctx, f))
-		slices.SortStableFunc(found, func(a, b annals.Event) int { return int(a.SeqNr - b.SeqNr) })
-		return listed(found, err)
-	}}
-}
-
-// listed yields all, and then err if it is not nil.
-func listed[T any](all []T, err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-		if err != nil {
-			var none T
-			yield(none, err)
-		}
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -302,69 +300,6 @@ func caseOf(t *testing.T, id string) testCase {
 	return all[i]
 }
 
-// hastyRecovery reads the snapshot, then the events, as if nothing could be written in between.
-type hastyRecovery struct{ *memstore.Store }
-
-func (s hastyRecovery) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	snap, ok, err := s.Snapshots().Latest(ctx, id, annals.SnapshotCriteria{})
-	if err != nil {
-		return 0, err
-	}
-	if ok {
-		if err := snapshot(snap); err != nil {
-			return 0, err
-		}
-	}
-	for range 100 {
-		runtime.Gosched() // as a network would
-	}
-	for e, err := range s.Journal().Replay(ctx, id, snap.SeqNr+1, annals.MaxSeqNr) {
-		if err != nil {
-			return 0, err
-		}
-		if err := event(e); err != nil {
-			return 0, err
-		}
-	}
-	return s.Journal().LastSeqNr(ctx, id)
-}
-
-// pooled has a few connections. A recovery takes one, then another. When none is left it fails at once, instead of after a timeout.
-type pooled struct {
-	*memstore.Store
-	mu   sync.Mutex
-	free int
-}
-
-func (s *pooled) Recover(ctx context.Context, id annals.PersistenceID, snapshot func(annals.Snapshot) error, event func(annals.Event) error) (annals.SeqNr, error) {
-	for range 2 {
-		if !s.take() {
-			return 0, &annals.Error{Op: "recover", ID: id, Kind: annals.ErrUnavailable}
-		}
-		defer s.give()
-		for range 100 {
-			runtime.Gosched() // as a network would
-		}
-	}
-	return ability.Recover(ctx, s.Store, id, snapshot, event)
-}
-
-func (s *pooled) take() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.free == 0 {
-		return false
-	}
-	s.free--
-	return true
-}
-
-func (s *pooled) give() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.free++
-}
-
 // around is s with a, and without abilities.
 func around(s annals.Store, a faulty.Around) annals.Store {
 	return &faulty.Store{Store: s, Around: a}
@@ -447,21 +382,6 @@ func (st freshStateStore) Delete(ctx context.Context, w annals.StateWrite) (anna
 	return r, err
 }
 
-func tiesLost(q annals.Query) annals.Query {
-	return mutantQuery{Query: q, events: func(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-		return without(q.Events(ctx, f), func(e annals.Event) bool { return !e.Time.After(f.After.Time) })
-	}}
-}
-
-func allFromTheBeginning(q annals.Query) annals.Query {
-	return mutantQuery{Query: q, ids: func(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-		if entityType == "" {
-			after = ""
-		}
-		return q.IDs(ctx, entityType, after)
-	}}
-}
-
 // keepsDeleted returns the payload of the last delete with each tombstone.
 func keepsDeleted() faulty.Around {
 	var deleted sync.Map
@@ -475,85 +395,6 @@ func keepsDeleted() faulty.Around {
 			s.Payload, _ = kept.(annals.Payload)
 		}
 		return err
-	}
-}
-
-// endsWhenWritten ends a query without an error when its entity was written to in the body of the loop.
-func endsWhenWritten(s *memstore.Store) func(q annals.Query) annals.Query {
-	return func(q annals.Query) annals.Query {
-		return mutantQuery{Query: q, events: func(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-			before := map[annals.PersistenceID]annals.SeqNr{}
-			return without(q.Events(ctx, f), func(e annals.Event) bool {
-				last, _ := s.Journal().LastSeqNr(ctx, e.ID)
-				if before[e.ID] == 0 {
-					before[e.ID] = last
-				}
-				return last != before[e.ID]
-			})
-		}}
-	}
-}
-
-// skippedUnseen yields no states of revision 7.
-func skippedUnseen(q annals.Query) annals.Query {
-	return mutantQuery{Query: q, states: func(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-		return without(q.States(ctx, f), func(s annals.State) bool { return s.Revision == 7 })
-	}}
-}
-
-// journaled is a store with another journal, and without abilities.
-type journaled struct {
-	annals.Store
-	change func(j annals.Journal) annals.Journal
-}
-
-func (s journaled) Journal() annals.Journal { return s.change(s.Store.Journal()) }
-
-// queried is a memstore with other queries.
-type queried struct {
-	*memstore.Store
-	change func(q annals.Query) annals.Query
-}
-
-func (s queried) Query() annals.Query { return s.change(s.Store.Query()) }
-
-// mutantQuery is a query with some operations replaced.
-type mutantQuery struct {
-	annals.Query
-	events func(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error]
-	states func(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error]
-	ids    func(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error]
-}
-
-func (q mutantQuery) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Event, error] {
-	if q.events != nil {
-		return q.events(ctx, f)
-	}
-	return q.Query.Events(ctx, f)
-}
-
-func (q mutantQuery) States(ctx context.Context, f annals.Filter) iter.Seq2[annals.State, error] {
-	if q.states != nil {
-		return q.states(ctx, f)
-	}
-	return q.Query.States(ctx, f)
-}
-
-func (q mutantQuery) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	if q.ids != nil {
-		return q.ids(ctx, entityType, after)
-	}
-	return q.Query.IDs(ctx, entityType, after)
-}
-
-// without is seq without the values that out names.
-func without[T any](seq iter.Seq2[T, error], out func(T) bool) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for v, err := range seq {
-			if (err != nil || !out(v)) && !yield(v, err) {
-				return
-			}
-		}
 	}
 }
 
