@@ -11,7 +11,7 @@ type Snapshot struct {
 	SeqNr SeqNr     // of the last event in it
 	Time  time.Time // when it was taken, UTC, in the years 2 to 9999; zero in Save = the store's clock
 	Payload
-	Tags     []string // of that event, where followers may start from snapshots
+	Tags     []string // of that event, where followers may start from snapshots; a store without Capabilities.SnapshotQueries need not keep them
 	Metadata Payload
 
 	// EventTime is the time of that event, or of the save if there was no such event. Query.Snapshots sets it; it is zero elsewhere, and Save
