@@ -25,7 +25,7 @@ var idCases = []testCase{
 // legal are ids that look like keys, patterns and paths of databases, or like each other.
 func (h *harness) legal() []annals.PersistenceID {
 	ids := []annals.PersistenceID{
-		"a", "A", "|", "Thing|", "|a", "Thing|a", "Thing|a|b", "Thing|a-b", "Thing|a/b", "Thing|a b", "Thing|a ", " Thing|a", "Thing-a", "Thing/a",
+		"a", "A", "|", "Thing|", "|a", "Thing", "Thing|a", "Thing|A", "Thing|a1", "Thin|ga", "Thing|a|b", "Thing|a-b", "Thing|a/b", "Thing|a b", "Thing|a ", " Thing|a", "Thing-a", "Thing/a",
 		"Thing|a_b", "Thing|a%b", "Thing|a'b", `Thing|a"b`, `Thing|a\b`, "Thing|a;b", "Thing|a,b", "Thing|a:b", "Thing|a#b", "Thing|a$b", "Thing|a?b&c=d", "Thing|a\nb", "Thing|a\tb",
 		"Thing|$${b}", "Thing|1", "Thing|01", "Thing|1.0", "Thing|-1", "Thing|null", "Thing|日本語", "Thing|😀", "😀|𝒳𝒴", "Thing|café", "Thing|cafe\u0301", "Thing|\u200b", "Thing|\x7f", "Thing|\uffff",
 		annals.PersistenceID("Thing|" + strings.Repeat("x", 194)), annals.PersistenceID("Thing|" + strings.Repeat("x", 193)),
@@ -94,6 +94,14 @@ func legalSnapshotIDs(h *harness) {
 	}
 	for i, id := range ids {
 		h.wantSnapshot(id, annals.SnapshotCriteria{}, annals.SeqNr(i+1))
+	}
+	for i, id := range ids {
+		if i%2 == 0 {
+			h.deleteSnapshots(id, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+		}
+	}
+	for i, id := range ids {
+		h.wantSnapshot(id, annals.SnapshotCriteria{}, annals.SeqNr(i%2*(i+1)))
 	}
 }
 

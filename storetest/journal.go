@@ -13,7 +13,6 @@ var journalCases = append(replayTable(), []testCase{
 	{id: "J-O2", about: "serializer id, manifest and bytes of a payload are kept", needs: needs(events), run: payloadsComeBack},
 	{id: "J-O4", about: "metadata is kept", needs: needs(events, metadata), run: metadataComeBack},
 	{id: "J-P3", about: "ten thousand events replay in order, twice", needs: needs(events), run: tenThousand},
-	{id: "J-W2", about: "the numbers of a commit are After+1 and following", needs: needs(events), run: numbersOfCommits},
 	{id: "J-W6", about: "nine concurrent commits to nine entities are acknowledged and stored", needs: needs(events), run: nineEntities},
 	{id: "J-D3", about: "149 single events and a batch, deleted to 5, to a smaller number, and to one above the last", needs: needs(events), own: true, run: deletesInTurn},
 	{id: "J-A1", about: "the first commit ever is a batch", needs: needs(events), run: batchesAt(10)},
@@ -24,7 +23,7 @@ var journalCases = append(replayTable(), []testCase{
 	{id: "J-R1", about: "a replay during an append sees the first events of the batch, without a gap; a replay after the append sees all", needs: needs(events), run: readBesideBatch},
 	{id: "J-X1", about: "a delete in the middle of a batch keeps the rest of it", needs: needs(events), run: deleteWithinBatch},
 	{id: "J-X2", about: "a replay from the middle of a batch", needs: needs(events), run: replayFromWithinBatch},
-	{id: "J-X9", about: "of two writers of the same number the second fails", needs: needs(events), run: secondWriterFails},
+	{id: "J-X9", about: "of two writers of the same number the second fails, however often it sends its commit", needs: needs(events), run: secondWriterFails},
 	{id: "J-X11", about: "a refused event 100 affects no other entity, and its number is used by the next one", needs: needs(events), run: refusedAt(99, 1)},
 	{id: "J-X12", about: "the numbers of a refused batch 99 to 101 are used by the next one", needs: needs(events), run: refusedAt(98, 3)},
 	{id: "J-BR1", about: "a replay can be read in steps", needs: needs(events), run: stepByStep},
@@ -88,9 +87,7 @@ func replayTable() (all []testCase) {
 		h.wantReplay(id, 0, 0, 1, 0)
 		h.wantLast(id, 0)
 	}
-	return append(all,
-		testCase{id: "J-11", about: "an entity never written has no events and no last number", needs: needs(events), run: never},
-		testCase{id: "Q-G7", about: "current events of an id without events", needs: needs(events), run: never})
+	return append(all, testCase{id: "J-11", about: "an entity never written has no events and no last number", needs: needs(events), run: never})
 }
 
 // fixture writes five events: a single one, a batch of three and a single one.
@@ -167,16 +164,6 @@ func tenThousand(h *harness) {
 	}
 	h.wantReplay(id, last-1, annals.MaxSeqNr, last-1, last)
 	h.wantLast(id, last)
-}
-
-func numbersOfCommits(h *harness) {
-	id := h.id()
-	var after annals.SeqNr
-	for _, n := range []int{1, 2, 3, 1, 5} {
-		after = h.append(h.commit(id, after, h.batch(n))).SeqNr // compares the receipt
-		h.wantLast(id, after)
-	}
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, after)
 }
 
 func nineEntities(h *harness) {
@@ -277,8 +264,10 @@ func secondWriterFails(h *harness) {
 	h.append(h.commit(id, 3, 1))
 	other := h.commit(id, 3, 1)
 	other.Events[0].Payload = payload(999)
-	_, err := h.journal().Append(h.ctx, other)
-	h.wantKind(err, annals.ErrConflict, "second append after 3")
+	for range 3 {
+		_, err := h.journal().Append(h.ctx, other)
+		h.wantKind(err, annals.ErrConflict, "second append after 3")
+	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 4)
 }
 

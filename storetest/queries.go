@@ -10,7 +10,6 @@ import (
 )
 
 var queryCases = []testCase{
-	{id: "Q-G15", about: "the ids of three entities, once each", needs: needs(events, idQueries), run: idsOfThree},
 	{id: "Q-G17", about: "events by tag, with id, number and payload, also after an offset, exclusive", needs: needs(events, eventQueries, tags, tagQueries), run: eventsByTag},
 	{id: "Q-G20", about: "a slow loop body loses no events", needs: needs(events, eventQueries), run: slowReader},
 	{id: "Q-P1", about: "the ids of 101 entities with six events each", needs: needs(events, idQueries), run: idsOfMany},
@@ -104,15 +103,6 @@ func (h *harness) wantOffsets(did string, got, want []annals.Event) {
 	wantItems(h, did, got, want, func(e annals.Event) string {
 		return fmt.Sprintf("%s with %s, tags %q and metadata %s", placed(e.Offset()), show(e.Payload), slices.Sorted(slices.Values(e.Tags)), show(e.Metadata))
 	})
-}
-
-func idsOfThree(h *harness) {
-	want := []annals.PersistenceID{h.id(), h.id(), h.id()}
-	for _, id := range want {
-		h.write(id, 0, 1)
-	}
-	h.write(want[1], 1, 3)
-	h.wantIDs("", want)
 }
 
 // wantIDs checks that a query yields these ids, once each, in any order.

@@ -12,13 +12,11 @@ var refusalCases = []testCase{
 	{id: "REFUSE-1", about: "an invalid commit is ErrInvalid and nothing is written", needs: needs(events), run: wrongCommits},
 	{id: "REFUSE-2", about: "an invalid snapshot is ErrInvalid and nothing is written", needs: needs(snapshots), run: wrongSnapshots},
 	{id: "REFUSE-3", about: "an invalid state write is ErrInvalid and nothing is written", needs: needs(states), run: wrongStateWrites},
-	{id: "REFUSE-4", about: "a snapshot in a commit must be of the state after its last event", needs: needs(events, commitSnapshot), run: wrongCommitSnapshot},
 	{id: "REFUSE-5", about: "errors are an *annals.Error with the id, and repeat no payload", needs: needs(events), run: errorsCarryID},
 	{id: "REFUSE-6", about: "the first commit of an entity must carry a snapshot", needs: needs(events, firstSnapshot), run: missingFirstSnapshot},
 	{id: "REFUSE-7", about: "manifests, tags and metadata count for Limits.MaxBytes", needs: needs(events, sizeLimit), run: largeBeside},
 	{id: "REFUSE-8", about: "errors about long ids, tags and names are short", needs: needs(events), run: shortErrors},
 	{id: "REFUSE-9", about: "an After above the last number is ErrConflict and nothing is written", needs: needs(events), run: inventedAfter},
-	{id: "J-F6", about: "a commit that is too large is refused whole, commits before and after it are stored", needs: needs(events, sizeLimit), run: tooLargeAmongOthers},
 }
 
 func wrongCommits(h *harness) {
@@ -35,7 +33,9 @@ func wrongCommits(h *harness) {
 		"with an empty tag":                  func(c *annals.Commit) { c.Events[0].Tags = []string{"a", ""} },
 		"with a tag that is no UTF-8":        func(c *annals.Commit) { c.Events[0].Tags = []string{"\xc3"} },
 		"with metadata without serializer":   func(c *annals.Commit) { c.Events[0].Metadata = annals.Payload{Data: []byte("x")} },
-		"with a snapshot of another number":  func(c *annals.Commit) { s := snapshotOf(c.ID, 1); c.Snapshot = &s },
+		"with a snapshot of number 0":        func(c *annals.Commit) { s := snapshotOf(c.ID, 0); c.Snapshot = &s },
+		"with a snapshot of an older number": func(c *annals.Commit) { s := snapshotOf(c.ID, 2); c.Snapshot = &s },
+		"with a snapshot of a later number":  func(c *annals.Commit) { s := snapshotOf(c.ID, 4); c.Snapshot = &s },
 		"with a snapshot of another entity":  func(c *annals.Commit) { s := snapshotOf("Thing|other", 3); c.Snapshot = &s },
 		"with a snapshot without serializer": func(c *annals.Commit) { c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: 3} },
 	} {
@@ -106,21 +106,6 @@ func wrongStateWrites(h *harness) {
 		h.wantKind(err, annals.ErrTooLarge, "put a state of %d bytes where Limits.MaxBytes is %d", limit+1, limit)
 		h.wantState(id, 1)
 	}
-}
-
-func wrongCommitSnapshot(h *harness) {
-	id := h.id()
-	for _, n := range []annals.SeqNr{0, 1, 3} {
-		c := h.commit(id, 0, h.batch(2))
-		s := snapshotOf(id, n)
-		if n == annals.SeqNr(len(c.Events)) {
-			s.ID = "Thing|other"
-		}
-		c.Snapshot = &s
-		_, err := h.journal().Append(h.ctx, c)
-		h.wantKind(err, annals.ErrInvalid, "append %d events with a snapshot of %q at %d", len(c.Events), s.ID, n)
-	}
-	h.wantLast(id, 0)
 }
 
 // errorsCarryID checks the fields of a conflict: the entity and both numbers. The last number may be 0 for not known.
@@ -224,22 +209,4 @@ func shortErrors(h *harness) {
 	if h.caps.Offsets {
 		short(h.store.Offsets().Save(h.ctx, annals.Progress{Projection: long}), "save offsets of a long name")
 	}
-}
-
-func tooLargeAmongOthers(h *harness) {
-	id := h.id()
-	large := func(after annals.SeqNr, n int) {
-		h.Helper()
-		c := h.commit(id, after, n)
-		c.Events[n-1].Data = make([]byte, h.caps.Limits.MaxBytes)
-		c.Events[n-1].Metadata = annals.Payload{SerializerID: 4, Data: []byte("one more")}
-		_, err := h.journal().Append(h.ctx, c)
-		h.wantKind(err, annals.ErrTooLarge, "append %d events, the last too large", n)
-	}
-	h.write(id, 0, 1)
-	large(1, 1)
-	h.write(id, 1, 1)
-	large(2, h.batch(2))
-	h.write(id, 2, 1)
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
 }

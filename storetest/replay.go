@@ -20,7 +20,6 @@ var replayCases = []testCase{
 	{id: "REPLAY-2", about: "the body of a replay may append to the same entity", needs: needs(events), run: appendWithinReplay},
 	{id: "REPLAY-3", about: "replays may be nested", needs: needs(events), run: nestedReplays},
 	{id: "REPLAY-4", about: "events have their id, and all events of a commit the time of its receipt, in UTC and microseconds, or none without Times", needs: needs(events), run: fieldsOfEvents},
-	{id: "REPLAY-5", about: "entities with similar ids do not mix", needs: needs(events), run: neighboursDoNotMix},
 	{id: "REPLAY-6", about: "a follower that replays from the next number misses no event that is written at the same time", needs: needs(events), run: tailBesideWriter},
 	{id: "PAGE-2", about: "more bytes than a page holds are all replayed", needs: needs(events), run: manyBytes},
 	{id: "PAGE-3", about: "replays of consecutive ranges of any size are together the whole", needs: needs(events), run: windows},
@@ -190,19 +189,6 @@ func tailBesideWriter(h *harness) {
 	})
 	if err := errors.Join(errs...); err != nil {
 		h.Fatalf("appends and followers side by side: %v", err)
-	}
-}
-
-func neighboursDoNotMix(h *harness) {
-	ids := []annals.PersistenceID{"Thing|a", "Thing|a1", "Thing|", "Thing|a|1", "Thing", "Thing|A", "Thin|ga"}
-	for i, id := range ids {
-		h.write(id, 0, i+1)
-	}
-	h.deleteTo(ids[0], annals.MaxSeqNr)
-	h.wantReplay(ids[0], 1, annals.MaxSeqNr, 1, 0)
-	for i, id := range ids[1:] {
-		h.wantReplay(id, 1, annals.MaxSeqNr, 1, annals.SeqNr(i+2))
-		h.wantLast(id, annals.SeqNr(i+2))
 	}
 }
 

@@ -15,7 +15,6 @@ var retryCases = []testCase{
 	{id: "RETRY-3", about: "a commit that is sent again after its events were deleted is recognised", needs: needs(events, repeatable, fenceAfterDelete), run: sentAgainAfterDelete},
 	{id: "RETRY-4", about: "duplicates at the same time are one write", needs: needs(events, repeatable), run: duplicatesInFlight},
 	{id: "RETRY-5", about: "the zero WriteID is never recognised", needs: needs(events), run: zeroWriteID},
-	{id: "RETRY-6", about: "a commit that was refused stays a conflict, however often it is sent", needs: needs(events), run: lateTryStaysConflict},
 	{id: "RETRY-7", about: "writers store each commit once when answers get lost", needs: needs(events, repeatable), run: lostAnswers},
 	{id: "RETRY-8", about: "a repeated commit with a snapshot is recognised", needs: needs(events, repeatable, commitSnapshot, snapshots), run: sentAgainWithSnapshot},
 	{id: "RETRY-9", about: "the answer to a commit is lost between store and server", needs: needs(events, repeatable, loseAnswer), run: lostByServer},
@@ -126,17 +125,6 @@ func zeroWriteID(h *harness) {
 		h.wantKind(err, annals.ErrConflict, "second append after %d without a WriteID (receipt %+v)", after, r)
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 3)
-}
-
-func lateTryStaysConflict(h *harness) {
-	id := h.id()
-	h.writeSizes(id, 0, 1, 1)
-	late := h.named(id, 1, 1, "late") // after 1, while another wrote 2
-	for range 3 {
-		_, err := h.journal().Append(h.ctx, late)
-		h.wantKind(err, annals.ErrConflict, "append after 1 when 2 is taken")
-	}
-	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 }
 
 // forgetful is a Store that loses the answer to every third append that was stored.

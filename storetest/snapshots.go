@@ -67,7 +67,6 @@ var snapshotCases = append(snapshotTable(), []testCase{
 	{id: "SNAPSHOT-4", about: "deletes can be repeated, of an unknown entity too", needs: needs(snapshots), run: repeatedSnapshotDeletes},
 	{id: "SNAPSHOT-5", about: "a save without a time gets the store's clock", needs: needs(snapshots), run: snapshotTime},
 	{id: "SNAPSHOT-6", about: "lower bounds of number and time are inclusive", needs: needs(snapshots, manySnapshots), run: lowerBounds},
-	{id: "SNAPSHOT-7", about: "entities do not mix", needs: needs(snapshots), run: snapshotsDoNotMix},
 	{id: "SNAPSHOT-8", about: "a delete up to a number below the newest keeps the newest", needs: needs(snapshots), run: pruneKeepsNewest},
 	{id: "SNAPSHOT-9", about: "there is always a snapshot while new ones are saved and older ones deleted", needs: needs(snapshots), run: alwaysOneSnapshot},
 	{id: "SNAPSHOT-10", about: "a large snapshot that is saved again under its number is read whole, and is that saved last", needs: needs(events, snapshots), run: largeSavedAgain},
@@ -373,16 +372,6 @@ func lowerBounds(h *harness) {
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, 13)
 	h.deleteSnapshots(id, annals.SnapshotCriteria{MinTime: takenAt(13), MaxTime: takenAt(20)})
 	h.wantSnapshot(id, annals.SnapshotCriteria{}, 12)
-}
-
-func snapshotsDoNotMix(h *harness) {
-	a, b := annals.PersistenceID("Thing|a"), annals.PersistenceID("Thing|a1")
-	h.saveSnapshot(snapshotOf(a, 3))
-	h.saveSnapshot(snapshotOf(b, 5))
-	h.wantSnapshot(a, annals.SnapshotCriteria{}, 3)
-	h.deleteSnapshots(a, annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
-	h.wantSnapshot(a, annals.SnapshotCriteria{}, 0)
-	h.wantSnapshot(b, annals.SnapshotCriteria{}, 5)
 }
 
 func pruneKeepsNewest(h *harness) {

@@ -19,14 +19,6 @@ var stateCases = []testCase{
 			h.wantState(id, after+1)
 		}
 	}},
-	{id: "D-05", about: "entities with similar ids do not mix", needs: needs(states), run: func(h *harness) {
-		id := h.id()
-		h.put(id, 0)
-		h.put(id+"-2", 0)
-		h.put(id+"-2", 1)
-		h.wantState(id, 1)
-		h.wantState(id+"-2", 2)
-	}},
 	{id: "D-06", about: "a deleted state is not found, and a put after the delete is the next revision", needs: needs(states, deletesStates), run: func(h *harness) {
 		id := h.id()
 		h.put(id, 0)
