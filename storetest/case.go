@@ -119,6 +119,12 @@ func needs(n ...need) []need { return n }
 // name returns the name of the case's subtest.
 func (tc testCase) name() string { return tc.id + " " + tc.about }
 
+// topic returns what the id begins with.
+func (tc testCase) topic() string {
+	topic, _, _ := strings.Cut(tc.id, "-")
+	return topic
+}
+
 // missing returns the names of the needs that are not met.
 func (tc testCase) missing(p probe) (names []string) {
 	for _, n := range tc.needs {
@@ -131,9 +137,8 @@ func (tc testCase) missing(p probe) (names []string) {
 
 // leftOut is the field of Config that leaves the case out, "" for none.
 func (tc testCase) leftOut(c Config) string {
-	topic, _, _ := strings.Cut(tc.id, "-")
 	switch {
-	case len(c.Topics) > 0 && !slices.Contains(c.Topics, topic):
+	case len(c.Topics) > 0 && !slices.Contains(c.Topics, tc.topic()):
 		return "Topics"
 	case c.Only != (Parts{}) && slices.ContainsFunc(tc.needs, func(n need) bool { return !c.Only.have(n.part) }):
 		return "Only"
@@ -224,7 +229,12 @@ func (c Config) check() error {
 	}
 	known := map[string]bool{}
 	for _, tc := range slices.Concat(cases(), stateTypeCases[struct{}](nil)) {
-		known[tc.id] = true
+		known[tc.id], known[tc.topic()+"-"] = true, true
+	}
+	for _, topic := range c.Topics {
+		if !known[topic+"-"] {
+			return fmt.Errorf("storetest: Config.Topics names %q, which is no topic of the suite", topic)
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Except)) {
 		if !known[id] {

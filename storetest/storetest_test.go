@@ -191,6 +191,9 @@ func TestExcept(t *testing.T) {
 	if err := (Config{Open: openMem, Except: map[string]string{"J-99": "?"}}).check(); err == nil {
 		t.Error("an excepted case that does not exist: got no error")
 	}
+	if err := (Config{Open: openMem, Topics: []string{"J", "SUBSCRIBES"}}).check(); err == nil {
+		t.Error("a topic that does not exist: got no error")
+	}
 }
 
 // Config.Only chooses cases by what they need, Config.Topics by their ids.

@@ -3,13 +3,13 @@ package hosttest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/annals-go/annals/internal/faulty"
+	"github.com/annals-go/annals/internal/random"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -43,7 +43,7 @@ func TestShares(t *testing.T) {
 }
 
 func shares(t *testing.T, hosts string, callers int, times time.Duration, busy bool, most, least float64) {
-	s := newFar(times, times, busy)
+	s := newFar(times, times, busy, random.New(t))
 	long := 5000 * times // so that chance is small: the fewest writes of an owner are some hundreds
 	run := func(hosts string) Owners {
 		owners, err := NewOwners(hosts, s)
@@ -82,8 +82,9 @@ type far struct {
 }
 
 // newFar returns a far memstore. A busy one works for one request at a time.
-func newFar(read, write time.Duration, busy bool) *far {
-	works := make(chan struct{}, 1) // full while the store works
+func newFar(read, write time.Duration, busy bool, r *random.Source) *far {
+	half := func(d time.Duration) { time.Sleep(d*2/5 + r.Below(d/5+1)) } // about half of d
+	works := make(chan struct{}, 1)                                      // full while the store works
 	s := &far{Store: faulty.Store{Store: memstore.New()}}
 	s.Around = func(_ context.Context, c *faulty.Call, run func() error) error {
 		work := func() (done func()) {
@@ -116,6 +117,3 @@ func newFar(read, write time.Duration, busy bool) *far {
 	}
 	return s
 }
-
-// half waits for about half of d.
-func half(d time.Duration) { time.Sleep(d*2/5 + rand.N(d/5+1)) }
