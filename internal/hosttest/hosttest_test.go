@@ -23,11 +23,6 @@ func TestAccounts(t *testing.T) {
 	Accounts(t, memstore.New())
 }
 
-func TestPast(t *testing.T) {
-	t.Parallel()
-	Past(t, memstore.New())
-}
-
 func TestTimers(t *testing.T) {
 	t.Parallel()
 	s := slow()
