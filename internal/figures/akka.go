@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,91 +27,45 @@ import (
 
 // akkaFigures compare the layouts of the Akka and Pekko plugins with direct use of the SDK.
 func akkaFigures() []Figure {
+	layout := akka.Layout{Snapshot: akka.Snapshot{Off: true}}
 	return []Figure{
-		{
-			Name:  "akka-replay",
-			About: "time to read the groups of 10,000 events one after the other with the SDK by hand, divided by that of their replay, with 5 ms a request",
-			Goal:  AtLeast(6),
-			Run: func(ctx context.Context) (float64, error) {
-				return readFigure(ctx, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, 99, groupsByHand)
-			},
-		},
-		{
-			Name:  "akka0-replay",
-			About: "time to read the counters and 10,000 events, 100 items at a time, with the SDK by hand, divided by that of their replay, with 5 ms a request",
-			Goal:  AtLeast(6),
-			Run: func(ctx context.Context) (float64, error) {
-				return readFigure(ctx, akka0.Layout{Table: "figures"}, 50, keysByHand)
-			},
-		},
-		{
-			Name:  "akka-append-cpu",
-			About: "processor time of appends, divided by that of the same requests with the SDK by hand",
-			Goal:  AtMost(1.15),
-			Run: func(ctx context.Context) (float64, error) {
-				return appendFigure(ctx, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, akkaByHand)
-			},
-		},
-		{
-			Name:  "akka-throughput-50",
-			About: "requests a second of appends on 50 connections to a server that stores nothing, divided by that of the same requests with the SDK by hand",
-			Goal:  AtLeast(0.9),
-			Run: func(ctx context.Context) (float64, error) {
-				return akkaThroughput(ctx, 50, true, akkaByHand)
-			},
-		},
-		{
-			Name:  "akka-append-plugin",
-			About: "appends a second of 10 writers, divided by those with the plugin's request, which has no condition, with the SDK by hand",
-			Goal:  AtLeast(0.9),
-			Run: func(ctx context.Context) (float64, error) {
-				return akkaThroughput(ctx, 10, false, akkaAsPlugin)
-			},
-		},
+		{Name: "akka-replay", Goal: AtLeast(6), Run: onFront(128, layout, readFront(99, groupsByHand)),
+			About: "time to read the groups of 10,000 events one after the other with the SDK by hand, divided by that of their replay, with 5 ms a request"},
+		{Name: "akka0-replay", Goal: AtLeast(6), Run: onFront(128, akka0.Layout{Table: "figures"}, readFront(50, keysByHand)),
+			About: "time to read the counters and 10,000 events, 100 items at a time, with the SDK by hand, divided by that of their replay, with 5 ms a request"},
+		{Name: "akka-append-cpu", Goal: AtMost(1.15), Run: appendFigure(layout, false, processorTime, akkaByHand),
+			About: "processor time of appends, divided by that of the same requests with the SDK by hand"},
+		{Name: "akka-throughput-50", Goal: AtLeast(0.9), Run: onFront(50, layout, writeFront(50, true, akkaByHand)),
+			About: "requests a second of appends on 50 connections to a server that stores nothing, divided by that of the same requests with the SDK by hand"},
+		{Name: "akka-append-plugin", Goal: AtLeast(0.9), Run: onFront(10, layout, writeFront(10, false, akkaAsPlugin)),
+			About: "appends a second of 10 writers, divided by those with the plugin's request, which has no condition, with the SDK by hand"},
 	}
 }
 
-// readFigure alternates between a replay of 10,000 events and a read by hand, which yields the data of the same events.
-func readFigure(ctx context.Context, layout dynamostore.Layout, batch int, byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]) (value float64, err error) {
-	err = onFront(ctx, 128, layout, func(f *front, client *dynamodb.Client, store annals.Store) error {
-		const id, count, turns = "Figure|replayed", 10_000, 10
-		payload := figurePayload
-		payload.Data = payload.Data[:40] // the requests are measured, not the decoding of the answers
-		for n := 0; n < count; n += batch {
-			events := slices.Repeat([]annals.NewEvent{{Payload: payload}}, min(batch, count-n))
-			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: events}); err != nil {
-				return err
-			}
+// measureFront measures on a front, with a client and a store that send their requests to it.
+type measureFront func(ctx context.Context, f *front, client *dynamodb.Client, store annals.Store) (float64, error)
+
+// readFront alternates between a replay of 10,000 events, which were stored in commits of batch, and a read by hand, which yields the data of the
+// same events.
+func readFront(batch int, byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]) measureFront {
+	return func(ctx context.Context, f *front, client *dynamodb.Client, store annals.Store) (float64, error) {
+		const id = "Figure|replayed"
+		all := events{10_000, batch, figurePayload}
+		all.payload.Data = all.payload.Data[:40] // the requests are measured, not the decoding of the answers
+		if err := appendEqual(ctx, store, id, all.count, batch, all.payload); err != nil {
+			return 0, err
 		}
 		f.delay.Store(int64(5 * time.Millisecond))
-		ours, theirs := time.Hour, time.Hour // the shortest times: others may use the machine
-		for turn := range turns + 1 {
-			begun := time.Now()
-			n, sum, err := replayed(ctx, store, id)
-			mine := time.Since(begun)
-			if err != nil {
-				return err
-			}
-			begun = time.Now()
-			m, sum2 := 0, 0
+		return ratio(10, clock, all.whole(func() (n, sum int, err error) {
 			for data, err := range byHand(ctx, client, id) {
 				if err != nil {
-					return err
+					return n, sum, err
 				}
-				m, sum2 = m+1, sum2+len(data)
+				n, sum = n+1, sum+len(data)
 			}
-			handTook := time.Since(begun)
-			if n != count || m != count || sum != sum2 {
-				return fmt.Errorf("replayed %d events of %d bytes, and %d of %d by hand", n, sum, m, sum2)
-			}
-			if turn > 0 { // the first makes the server's answers known
-				ours, theirs = min(ours, mine), min(theirs, handTook)
-			}
-		}
-		value = theirs.Seconds() / ours.Seconds()
-		return nil
-	})
-	return value, err
+			return n, sum, nil
+		}), all.whole(func() (int, int, error) { return replayed(ctx, store, id) }))
+	}
 }
 
 // groupsByHand queries the groups of id one after the other, up to the first that is empty, and decodes their events.
@@ -194,15 +146,13 @@ func keysByHand(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]
 }
 
 // appendFigure alternates between appends and the same requests by hand: byHand stores event n of an id.
-func appendFigure(ctx context.Context, layout dynamostore.Layout, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (value float64, err error) {
+func appendFigure(layout dynamostore.Layout, lean bool, spent func() float64, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) func(ctx context.Context) (float64, error) {
 	const turns, each = 100, 120 // more than a group
-	err = onDynamo(ctx, false, layout, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
-		value, err = ratio(turns, processorTime,
+	return onDynamo(false, layout, dynamostore.Options{Lean: lean}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+		return ratio(turns, spent,
 			writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
 			writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error { return byHand(ctx, b.client, string(id), int(n)) }))
-		return err
 	})
-	return value, err
 }
 
 func appendOne(ctx context.Context, s annals.Store, id annals.PersistenceID, after annals.SeqNr) error {
@@ -262,72 +212,56 @@ func akkaAsPlugin(ctx context.Context, c *dynamodb.Client, id string, n int) err
 	return err
 }
 
-// akkaThroughput alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
-func akkaThroughput(ctx context.Context, connections int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) (value float64, err error) {
-	err = onFront(ctx, connections, akka.Layout{Snapshot: akka.Snapshot{Off: true}}, func(f *front, client *dynamodb.Client, store annals.Store) error {
-		const turns = 20
+// writeFront alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
+func writeFront(writers int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) measureFront {
+	return func(ctx context.Context, f *front, client *dynamodb.Client, store annals.Store) (float64, error) {
 		f.null.Store(null)
-		// rate returns the requests a second of workers that each do n = 1, 2, …
-		rate := func(do func(worker, n int) error) (float64, error) {
-			ended, stop := context.WithTimeout(ctx, 150*time.Millisecond)
-			defer stop()
-			before, begun := f.requests.Load(), time.Now()
-			var workers sync.WaitGroup
-			errs := make([]error, connections)
-			for w := range errs {
-				workers.Go(func() {
-					for n := 1; ended.Err() == nil && errs[w] == nil; n++ {
-						errs[w] = do(w, n)
-					}
-				})
-			}
-			workers.Wait()
-			return float64(f.requests.Load()-before) / time.Since(begun).Seconds(), errors.Join(errs...)
-		}
-		var ours, theirs float64 // the highest rates: others may use the machine
-		for turn := range turns + 1 {
-			mine, err := rate(func(worker, n int) error {
-				return appendOne(ctx, store, annals.NewPersistenceID("Figure", fmt.Sprintf("ours-%d-%d", turn, worker)), annals.SeqNr(n-1))
+		entities := 0
+		side := func(write func(ctx context.Context, id annals.PersistenceID, n int) error) *side {
+			return newSide(writers, func() func(ctx context.Context) error {
+				entities++
+				id, n := annals.NewPersistenceID("Figure", strconv.Itoa(entities)), 0
+				return func(ctx context.Context) error {
+					n++
+					return write(ctx, id, n)
+				}
 			})
-			if err != nil {
-				return err
-			}
-			hand, err := rate(func(worker, n int) error {
-				return byHand(ctx, client, fmt.Sprintf("Figure|hand-%d-%d", turn, worker), n)
-			})
-			if err != nil {
-				return err
-			}
-			if turn > 0 {
-				ours, theirs = max(ours, mine), max(theirs, hand)
-			}
 		}
-		fmt.Fprintf(os.Stderr, "%d connections: %.0f requests a second, %.0f by hand; the plugin's documentation says 5,000 for 50 connections\n", connections, ours, theirs)
-		value = ours / theirs
-		return nil
-	})
-	return value, err
+		ours := side(func(ctx context.Context, id annals.PersistenceID, n int) error {
+			return appendOne(ctx, store, id, annals.SeqNr(n-1))
+		})
+		hand := side(func(ctx context.Context, id annals.PersistenceID, n int) error {
+			return byHand(ctx, client, string(id), n)
+		})
+		if err := inTurns(ctx, 20, 150*time.Millisecond, ours, hand); err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(os.Stderr, "%d connections: %.0f requests a second, %.0f by hand; the plugin's documentation says 5,000 for 50 connections\n", writers, ours.perSecond(), hand.perSecond())
+		return ours.perSecond() / hand.perSecond(), nil
+	}
 }
 
 // onFront runs measure on a new server behind a front, with a client of so many connections and a store of a layout.
-func onFront(ctx context.Context, connections int, layout dynamostore.Layout, measure func(f *front, client *dynamodb.Client, store annals.Store) error) error {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return err
+func onFront(connections int, layout dynamostore.Layout, measure measureFront) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		b, err := openDynamo(ctx, false)
+		if err != nil {
+			return 0, err
+		}
+		defer b.close()
+		f := newFront(b.server.Endpoint)
+		defer f.server.Close()
+		client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, connections))
+		if err != nil {
+			return 0, err
+		}
+		store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = store.Close() }()
+		return measure(ctx, f, client, store)
 	}
-	defer b.close()
-	f := newFront(b.server.Endpoint)
-	defer f.server.Close()
-	client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, connections))
-	if err != nil {
-		return err
-	}
-	store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
-	return measure(f, client, store)
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -338,13 +272,12 @@ func number(n int) types.AttributeValue {
 // front is a server in front of another one. It answers writes itself, without storing anything, while null is set. While delay is set, it takes
 // that long for each read, and answers as the other server has answered the same read before, so that only the client's work is measured.
 type front struct {
-	server   *httptest.Server
-	target   string
-	client   *http.Client
-	null     atomic.Bool
-	delay    atomic.Int64
-	requests atomic.Int64
-	answers  sync.Map
+	server  *httptest.Server
+	target  string
+	client  *http.Client
+	null    atomic.Bool
+	delay   atomic.Int64
+	answers sync.Map
 }
 
 func newFront(target string) *front {
@@ -355,7 +288,6 @@ func newFront(target string) *front {
 
 // ServeHTTP is http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.requests.Add(1)
 	begun := time.Now()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

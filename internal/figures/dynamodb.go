@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/dynamostore/j5ik2o"
+	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -26,88 +26,36 @@ import (
 
 // dynamodbFigures compare dynamostore with direct use of the SDK, and its layouts with the service's limits per partition key.
 func dynamodbFigures() []Figure {
+	byHand := func(lean bool, spent func() float64) func(context.Context) (float64, error) {
+		return appendFigure(commit.Layout{Table: "figures"}, lean, spent, putByHand)
+	}
 	figures := []Figure{
-		{
-			Name:  "dynamodb-append-cpu",
-			About: "processor time of an append, divided by that of the same conditional PutItem with the SDK by hand",
-			Goal:  AtMost(1.10),
-			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, false, processorTime) },
-		},
-		{
-			Name:  "dynamodb-append-allocs",
-			About: "allocations of an append, divided by those of the same conditional PutItem with the SDK by hand",
-			Goal:  AtMost(1.10),
-			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, false, allocations) },
-		},
-		{
-			Name:  "dynamodb-replay",
-			About: "time of a replay of 5,000 events, divided by that of a bare paginated Query that decodes the same items",
-			Goal:  AtMost(1.15),
-			Run:   queryFigure,
-		},
-		{
-			Name:  "dynamodb-lean-append-cpu",
-			About: "processor time of an append with Options.Lean, divided by that of the same conditional PutItem with the SDK by hand",
-			Goal:  AtMost(0.6),
-			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, true, processorTime) },
-		},
-		{
-			Name:  "dynamodb-lean-append-allocs",
-			About: "allocations of an append with Options.Lean, divided by those of the same conditional PutItem with the SDK by hand",
-			Goal:  AtMost(0.35),
-			Run:   func(ctx context.Context) (float64, error) { return putFigure(ctx, true, allocations) },
-		},
-		{
-			Name:  "dynamodb-lean-replay",
-			About: "processor time of a replay of 5,000 events with Options.Lean, divided by that of a bare paginated Query that decodes the same items with the SDK",
-			Goal:  AtMost(0.75),
-			Run: func(ctx context.Context) (float64, error) {
-				return replays(ctx, true, 0, smallEvents, 8, processorTime)
-			},
-		},
-		{
-			Name:  "dynamodb-replay-ranges",
-			About: "time of a bare paginated Query over 20 MB of events, divided by that of their replay, with 5 ms a request",
-			Goal:  AtLeast(1.5),
-			Run:   rangesFigure,
-		},
-		{
-			Name:  "dynamodb-throttles-32",
-			About: "throttled requests per stored event, 32 shards at their limit of 50 write units a second",
-			Goal:  AtMost(0.2),
-			Run: func(ctx context.Context) (float64, error) {
-				_, throttles, err := shardsFigure(ctx, 32, false)
-				return throttles, err
-			},
-		},
-		{
-			Name:  "dynamodb-shards-16-index",
-			About: "events stored a second over 16 shards with the plugin's index, divided by the limit of 50 write units a second of the index's one key",
-			Goal:  AtLeast(0.9),
-			Run: func(ctx context.Context) (float64, error) {
-				share, _, err := shardsFigure(ctx, 16, true)
-				return 16 * share, err
-			},
-		},
+		{Name: "dynamodb-append-cpu", Goal: AtMost(1.10), Run: byHand(false, processorTime),
+			About: "processor time of an append, divided by that of the same conditional PutItem with the SDK by hand"},
+		{Name: "dynamodb-append-allocs", Goal: AtMost(1.10), Run: byHand(false, allocations),
+			About: "allocations of an append, divided by those of the same conditional PutItem with the SDK by hand"},
+		{Name: "dynamodb-replay", Goal: AtMost(1.15), Run: replays(false, 0, smallEvents, 8, clock),
+			About: "time of a replay of 5,000 events, divided by that of a bare paginated Query that decodes the same items"},
+		{Name: "dynamodb-lean-append-cpu", Goal: AtMost(0.6), Run: byHand(true, processorTime),
+			About: "processor time of an append with Options.Lean, divided by that of the same conditional PutItem with the SDK by hand"},
+		{Name: "dynamodb-lean-append-allocs", Goal: AtMost(0.35), Run: byHand(true, allocations),
+			About: "allocations of an append with Options.Lean, divided by those of the same conditional PutItem with the SDK by hand"},
+		{Name: "dynamodb-lean-replay", Goal: AtMost(0.75), Run: replays(true, 0, smallEvents, 8, processorTime),
+			About: "processor time of a replay of 5,000 events with Options.Lean, divided by that of a bare paginated Query that decodes the same items with the SDK"},
+		{Name: "dynamodb-replay-ranges", Goal: AtLeast(1.5), Run: inverse(replays(false, 5*time.Millisecond, largeEvents, 4, clock)),
+			About: "time of a bare paginated Query over 20 MB of events, divided by that of their replay, with 5 ms a request"},
+		{Name: "dynamodb-throttles-32", Goal: AtMost(0.2), Run: shardsFigure(32, false, func(_, throttles float64) float64 { return throttles }),
+			About: "throttled requests per stored event, 32 shards at their limit of 50 write units a second"},
+		{Name: "dynamodb-shards-16-index", Goal: AtLeast(0.9), Run: shardsFigure(16, true, func(share, _ float64) float64 { return 16 * share }),
+			About: "events stored a second over 16 shards with the plugin's index, divided by the limit of 50 write units a second of the index's one key"},
 	}
 	for _, shards := range []int{1, 4, 16, 32} {
-		figures = append(figures, Figure{
-			Name:  fmt.Sprintf("dynamodb-shards-%d", shards),
-			About: fmt.Sprintf("events stored a second over %d shards without an index, divided by %d times the limit of 50 write units a second", shards, shards),
-			Goal:  AtLeast(0.97),
-			Run: func(ctx context.Context) (float64, error) {
-				share, _, err := shardsFigure(ctx, shards, false)
-				return share, err
-			},
-		})
+		figures = append(figures, Figure{Name: fmt.Sprintf("dynamodb-shards-%d", shards), Goal: AtLeast(0.97), Run: shardsFigure(shards, false, func(share, _ float64) float64 { return share }),
+			About: fmt.Sprintf("events stored a second over %d shards without an index, divided by %[1]d times the limit of 50 write units a second", shards)})
 	}
 	for shards, goal := range map[int]float64{4: 3.5, 16: 12} {
-		figures = append(figures, Figure{
-			Name:  fmt.Sprintf("dynamodb-replay-%d", shards),
-			About: fmt.Sprintf("time of a replay from one shard, divided by that from %d, with 5 ms a request and 600 read units a second and shard", shards),
-			Goal:  AtLeast(goal),
-			Run:   func(ctx context.Context) (float64, error) { return spreadFigure(ctx, shards) },
-		})
+		figures = append(figures, Figure{Name: fmt.Sprintf("dynamodb-replay-%d", shards), Goal: AtLeast(goal), Run: func(ctx context.Context) (float64, error) { return spreadFigure(ctx, shards) },
+			About: fmt.Sprintf("time of a replay from one shard, divided by that from %d, with 5 ms a request and 600 read units a second and shard", shards)})
 	}
 	return figures
 }
@@ -139,19 +87,21 @@ func openDynamo(ctx context.Context, proxied bool) (*dynamoBench, error) {
 }
 
 // onDynamo runs measure on a new server, with a store of a layout.
-func onDynamo(ctx context.Context, proxied bool, layout dynamostore.Layout, o dynamostore.Options, measure func(b *dynamoBench, store annals.Store) error) error {
-	b, err := openDynamo(ctx, proxied)
-	if err != nil {
-		return err
+func onDynamo(proxied bool, layout dynamostore.Layout, o dynamostore.Options, measure func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error)) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		b, err := openDynamo(ctx, proxied)
+		if err != nil {
+			return 0, err
+		}
+		defer b.close()
+		o.CreateTables = true
+		store, err := dynamostore.Open(ctx, b.client, layout, o)
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = store.Close() }()
+		return measure(ctx, b, store)
 	}
-	defer b.close()
-	o.CreateTables = true
-	store, err := dynamostore.Open(ctx, b.client, layout, o)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
-	return measure(b, store)
 }
 
 func clientOptions(endpoint string, connections int) dynamostore.ClientOptions {
@@ -174,69 +124,46 @@ func allocations() float64 {
 
 var figurePayload = annals.Payload{SerializerID: 31, Manifest: "figure.taken", Data: []byte(`{"text":"` + strings.Repeat("x", 300) + `"}`)}
 
-// putFigure alternates between appends and direct puts of the same item.
-func putFigure(ctx context.Context, lean bool, spent func() float64) (value float64, err error) {
-	const turns, each = 100, 50
-	err = onDynamo(ctx, false, commit.Layout{Table: "figures"}, dynamostore.Options{Lean: lean}, func(b *dynamoBench, store annals.Store) error {
-		value, err = ratio(turns, spent,
-			writing("ours", each, func(id annals.PersistenceID, n annals.SeqNr) error { return appendOne(ctx, store, id, n-1) }),
-			writing("hand", each, func(id annals.PersistenceID, n annals.SeqNr) error {
-				return b.putByHand(ctx, "figures", string(id), int(n))
-			}))
-		return err
-	})
-	return value, err
-}
-
-func (b *dynamoBench) putByHand(ctx context.Context, table, id string, n int) error {
+// putByHand stores event n of id as the layout commit does.
+func putByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error {
 	w := annals.NewWriteID()
-	_, err := b.client.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           aws.String(table),
+	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           aws.String("figures"),
 		ConditionExpression:                 aws.String("attribute_not_exists(pid)"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		Item: map[string]types.AttributeValue{
-			"pid": &types.AttributeValueMemberS{Value: id},
-			"seq": &types.AttributeValueMemberN{Value: fmt.Sprint(n)},
-			"v":   &types.AttributeValueMemberN{Value: "1"},
+			"pid": text(id),
+			"seq": number(n),
+			"v":   number(1),
 			"w":   &types.AttributeValueMemberB{Value: w[:]},
-			"at":  &types.AttributeValueMemberN{Value: fmt.Sprint(time.Now().UnixMicro())},
-			"n":   &types.AttributeValueMemberN{Value: "1"},
+			"at":  number(int(time.Now().UnixMicro())),
+			"n":   number(1),
 			"ev": &types.AttributeValueMemberL{Value: []types.AttributeValue{&types.AttributeValueMemberM{Value: map[string]types.AttributeValue{
-				"s":    &types.AttributeValueMemberN{Value: "31"},
-				"type": &types.AttributeValueMemberS{Value: figurePayload.Manifest},
-				"data": &types.AttributeValueMemberS{Value: string(figurePayload.Data)},
+				"s":    number(31),
+				"type": text(figurePayload.Manifest),
+				"data": text(string(figurePayload.Data)),
 			}}}},
 		},
 	})
 	return err
 }
 
-var smallEvents = events{count: 5000, batch: 1, payload: figurePayload}
-
-// queryFigure alternates between a replay and a direct query over the same items.
-func queryFigure(ctx context.Context) (float64, error) {
-	return replays(ctx, false, 0, smallEvents, 8, clock)
-}
-
-// rangesFigure is the inverse for one long entity; every request takes 5 ms longer.
-func rangesFigure(ctx context.Context) (float64, error) {
-	payload := figurePayload
-	payload.Data = bytes.Repeat([]byte("x"), 2048)
-	share, err := replays(ctx, false, 5*time.Millisecond, events{count: 10_000, batch: 10, payload: payload}, 4, clock)
-	return 1 / share, err
-}
-
-// events appends many equal events, in commits of batch.
+// events are many equal events, in commits of batch.
 type events struct {
 	count, batch int
 	payload      annals.Payload
 }
 
+var (
+	smallEvents = events{5000, 1, figurePayload}
+	largeEvents = events{10_000, 10, annals.Payload{SerializerID: figurePayload.SerializerID, Manifest: figurePayload.Manifest, Data: bytes.Repeat([]byte("x"), 2048)}}
+)
+
 // replays alternates between a replay of all events and a direct query over the same items, whose requests take longer by delay. It returns
 // what the replay spends, divided by what the query spends.
-func replays(ctx context.Context, lean bool, delay time.Duration, all events, turns int, spent func() float64) (value float64, err error) {
-	id := annals.NewPersistenceID("Figure", "replayed")
-	err = onDynamo(ctx, delay > 0, commit.Layout{Table: "figures"}, dynamostore.Options{Lean: lean}, func(b *dynamoBench, store annals.Store) error {
+func replays(lean bool, delay time.Duration, all events, turns int, spent func() float64) func(ctx context.Context) (float64, error) {
+	return onDynamo(delay > 0, commit.Layout{Table: "figures"}, dynamostore.Options{Lean: lean}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+		const id = "Figure|replayed"
 		if delay > 0 {
 			b.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
 				if r.Operation != "Query" {
@@ -245,30 +172,29 @@ func replays(ctx context.Context, lean bool, delay time.Duration, all events, tu
 				return dynamo.Fault{Delay: delay}
 			})
 		}
-		batch := slices.Repeat([]annals.NewEvent{{Payload: all.payload}}, all.batch)
-		for n := 0; n < all.count; n += all.batch {
-			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(n), Events: batch}); err != nil {
-				return err
-			}
+		if err := appendEqual(ctx, store, id, all.count, all.batch, all.payload); err != nil {
+			return 0, err
 		}
-		complete := func(n, sum int, err error) error {
-			if err == nil && (n != all.count || sum != n*len(all.payload.Data)) {
-				err = fmt.Errorf("read %d events of %d bytes", n, sum)
-			}
-			return err
-		}
-		value, err = ratio(turns, spent,
-			func() error { return complete(replayed(ctx, store, id)) },
-			func() error { return complete(b.queryByHand(ctx, "figures", string(id))) })
-		return err
+		return ratio(turns, spent, all.whole(func() (int, int, error) { return replayed(ctx, store, id) }),
+			all.whole(func() (int, int, error) { return b.queryByHand(ctx, "figures", id) }))
 	})
-	return value, err
+}
+
+// whole is a side of a ratio that reads all events.
+func (all events) whole(read func() (n, sum int, err error)) func() error {
+	return func() error {
+		n, sum, err := read()
+		if err == nil && (n != all.count || sum != n*len(all.payload.Data)) {
+			err = fmt.Errorf("read %d events of %d bytes", n, sum)
+		}
+		return err
+	}
 }
 
 // queryByHand reads and decodes every event of id with the SDK.
 func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum int, err error) {
 	in := &dynamodb.QueryInput{TableName: aws.String(table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("pid = :id"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":id": &types.AttributeValueMemberS{Value: id}}}
+		ExpressionAttributeValues: map[string]types.AttributeValue{":id": text(id)}}
 	pages := dynamodb.NewQueryPaginator(b.client, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -285,15 +211,14 @@ func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum
 	return n, sum, nil
 }
 
-// shardsFigure writes the events of one entity as fast as the model of its shards accepts them. It returns the share of the possible rate
-// and the throttled requests per event, after the burst capacity of the start has been used.
-func shardsFigure(ctx context.Context, shards int, indexed bool) (share, throttles float64, err error) {
+// shardsFigure writes the events of one entity as fast as the model of its shards accepts them. The value is of the share of the possible rate
+// and of the throttled requests per event, after the burst capacity of the start has been used.
+func shardsFigure(shards int, indexed bool, value func(share, throttles float64) float64) func(ctx context.Context) (float64, error) {
 	layout := j5ik2o.Layout{ShardCount: shards, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}, NoIndex: !indexed}
-	err = onDynamo(ctx, true, layout, dynamostore.Options{MaxInFlight: 128}, func(b *dynamoBench, store annals.Store) error {
-		share, throttles, err = b.shards(ctx, store, shards)
-		return err
+	return onDynamo(true, layout, dynamostore.Options{MaxInFlight: 128}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+		share, throttles, err := b.shards(ctx, store, shards)
+		return value(share, throttles), err
 	})
-	return share, throttles, err
 }
 
 func (b *dynamoBench) shards(ctx context.Context, store annals.Store, shards int) (share, throttles float64, err error) {
@@ -319,17 +244,9 @@ func (b *dynamoBench) shards(ctx context.Context, store annals.Store, shards int
 			}
 		})
 	}
-	wait := func(d time.Duration) {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	wait(warm)
+	_ = backoff.Sleep(ctx, warm)
 	before, refused, begun := stored.Load(), b.proxy.Throttles(), time.Now()
-	wait(taken)
+	_ = backoff.Sleep(ctx, taken)
 	events, refused, seconds := stored.Load()-before, b.proxy.Throttles()-refused, time.Since(begun).Seconds()
 	stop()
 	writers.Wait()
@@ -353,14 +270,8 @@ func spreadFigure(ctx context.Context, shards int) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		batch := make([]annals.NewEvent, 20)
-		for i := range batch {
-			batch[i] = annals.NewEvent{Payload: annals.Payload{SerializerID: 4, Data: data}}
-		}
-		for n := 0; n < events; n += len(batch) {
-			if _, err := store.Journal().Append(ctx, annals.Commit{ID: "Figure|spread", After: annals.SeqNr(n), Events: batch}); err != nil {
-				return 0, err
-			}
+		if err := appendEqual(ctx, store, "Figure|spread", events, 20, annals.Payload{SerializerID: 4, Data: data}); err != nil {
+			return 0, err
 		}
 		b.proxy.SetCapacity(600, 0)
 		b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Delay: 5 * time.Millisecond} })

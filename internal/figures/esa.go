@@ -20,20 +20,10 @@ import (
 // esaFigures compare the layout of the event-store-adapter libraries with direct use of the SDK.
 func esaFigures() []Figure {
 	return []Figure{
-		{
-			Name:  "esa-append-cpu",
-			About: "processor time of appends, divided by that of the same transactions with the SDK by hand",
-			Goal:  AtMost(1.15),
-			Run: func(ctx context.Context) (float64, error) {
-				return appendFigure(ctx, esa.Layout{Shards: esaShards}, esaByHand)
-			},
-		},
-		{
-			Name:  "esa-load",
-			About: "time to load a state and the 9 events after it, divided by that to read the same items with the SDK by hand",
-			Goal:  AtMost(1.1),
-			Run:   esaLoadFigure,
-		},
+		{Name: "esa-append-cpu", Goal: AtMost(1.15), Run: appendFigure(esa.Layout{Shards: esaShards}, false, processorTime, esaByHand),
+			About: "processor time of appends, divided by that of the same transactions with the SDK by hand"},
+		{Name: "esa-load", Goal: AtMost(1.1), Run: onDynamo(false, esa.Layout{Shards: esaShards}, dynamostore.Options{}, esaLoad),
+			About: "time to load a state and the 9 events after it, divided by that to read the same items with the SDK by hand"},
 	}
 }
 
@@ -73,16 +63,8 @@ func esaByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error 
 	return err
 }
 
-// esaLoadFigure alternates between loads and reads of the same items by hand.
-func esaLoadFigure(ctx context.Context) (value float64, err error) {
-	err = onDynamo(ctx, false, esa.Layout{Shards: esaShards}, dynamostore.Options{}, func(b *dynamoBench, store annals.Store) error {
-		value, err = b.esaLoad(ctx, store)
-		return err
-	})
-	return value, err
-}
-
-func (b *dynamoBench) esaLoad(ctx context.Context, store annals.Store) (float64, error) {
+// esaLoad alternates between loads and reads of the same items by hand.
+func esaLoad(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
 	const id, last = "Figure|loaded", 10
 	for n := range annals.SeqNr(last) {
 		if err := appendOne(ctx, store, id, n); err != nil {

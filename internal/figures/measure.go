@@ -99,6 +99,17 @@ func replayed(ctx context.Context, s annals.Store, id annals.PersistenceID) (eve
 	return events, bytes, nil
 }
 
+// appendEqual appends count events with the same payload to a new entity, in commits of batch.
+func appendEqual(ctx context.Context, s annals.Store, id annals.PersistenceID, count, batch int, p annals.Payload) error {
+	for n := 0; n < count; n += batch {
+		c := annals.Commit{ID: id, After: annals.SeqNr(n), Events: slices.Repeat([]annals.NewEvent{{Payload: p}}, min(batch, count-n))}
+		if _, err := s.Journal().Append(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // times is fn so many times, as one side of a ratio.
 func times(n int, fn func() error) func() error {
 	return func() (err error) {
@@ -129,19 +140,51 @@ var start = time.Now()
 // clock is the time in seconds.
 func clock() float64 { return time.Since(start).Seconds() }
 
+// medians runs sides in turns, and returns the median of what each has spent.
+func medians(turns int, spent func() float64, sides ...func() error) ([]float64, error) {
+	all := make([][]float64, len(sides))
+	for turn := range turns + 1 {
+		for i, run := range sides {
+			before := spent()
+			if err := run(); err != nil {
+				return nil, err
+			}
+			if turn > 0 { // the first warms up
+				all[i] = append(all[i], spent()-before)
+			}
+		}
+	}
+	spentBy := make([]float64, len(sides))
+	for i, costs := range all {
+		spentBy[i] = median(costs)
+	}
+	return spentBy, nil
+}
+
 // ratio runs two sides in turns. It returns the median of the ratios of what they spend, as spent counts it: a's divided by b's.
 func ratio(turns int, spent func() float64, a, b func() error) (float64, error) {
-	sides := [2]func() error{a, b}
+	costing := func(side func() error) func() (float64, error) {
+		return func() (float64, error) {
+			before := spent()
+			err := side()
+			return spent() - before, err
+		}
+	}
+	return costRatio(turns, costing(a), costing(b))
+}
+
+// costRatio is ratio for sides that return what they spend.
+func costRatio(turns int, a, b func() (float64, error)) (float64, error) {
+	sides := [2]func() (float64, error){a, b}
 	var ratios []float64 // of one turn each: the load of the machine changes less within a turn than between turns
 	for turn := range turns + 1 {
 		var cost [len(sides)]float64
 		for i := range sides {
 			side := (turn + i) % len(sides) // each side is as often first as second
-			before := spent()
-			if err := sides[side](); err != nil {
+			var err error
+			if cost[side], err = sides[side](); err != nil {
 				return 0, err
 			}
-			cost[side] = spent() - before
 		}
 		if turn > 0 { // the first warms up
 			ratios = append(ratios, cost[0]/cost[1])

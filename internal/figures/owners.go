@@ -34,22 +34,30 @@ func ownersFigures() []Figure {
 // onTwo calls run with two stores on the same data.
 type onTwo func(ctx context.Context, run func(here, there annals.Store) error) error
 
+// openTwo calls run with two stores that open opens.
+func openTwo(open func() (annals.Store, error), run func(here, there annals.Store) error) error {
+	here, err := open()
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	there, err := open()
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	return run(here, there)
+}
+
 func onTwoSQLite(ctx context.Context, run func(here, there annals.Store) error) (err error) {
 	dir, err := os.MkdirTemp("", "figures")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	var stores [2]annals.Store
-	for i := range stores {
-		s, err := sqlitestore.Open(ctx, filepath.Join(dir, "owners.db"), sqlitestore.Options{})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		stores[i] = s
-	}
-	return run(stores[0], stores[1])
+	return openTwo(func() (annals.Store, error) {
+		return sqlitestore.Open(ctx, filepath.Join(dir, "owners.db"), sqlitestore.Options{})
+	}, run)
 }
 
 func onTwoPostgres(ctx context.Context, run func(here, there annals.Store) error) error {
@@ -75,16 +83,9 @@ func onTwoDynamo(ctx context.Context, run func(here, there annals.Store) error) 
 		return err
 	}
 	defer b.close()
-	var stores [2]annals.Store
-	for i := range stores {
-		s, err := dynamostore.Open(ctx, b.client, commit.Layout{Table: "owners"}, dynamostore.Options{CreateTables: true})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		stores[i] = s
-	}
-	return run(stores[0], stores[1])
+	return openTwo(func() (annals.Store, error) {
+		return dynamostore.Open(ctx, b.client, commit.Layout{Table: "owners"}, dynamostore.Options{CreateTables: true})
+	}, run)
 }
 
 const ownersCallers = 16

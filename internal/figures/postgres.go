@@ -337,26 +337,31 @@ func guardedRead(ctx context.Context, b *postgresBench) (float64, error) {
 	return guarded.median().Seconds() / bare.median().Seconds(), nil
 }
 
-// sharedReads runs the callers of two runtimes alternately; one of the runtimes confirms its answers.
+// sharedReads has one of two runtimes confirm its answers.
 func sharedReads(ctx context.Context, b *postgresBench) (float64, error) {
+	return askers(ctx, b.store, tally, 64, 500*time.Millisecond, entity.Options{}, entity.Options{SingleOwner: true})
+}
+
+// askers runs the callers of an entity of two runtimes alternately, and divides what those with the options o get by what the others get, in a
+// second. The commands of a caller are 1 and 0 by turns.
+func askers(ctx context.Context, s annals.Store, b behavior.EventSourced[int, int, int, int], callers int, while time.Duration, o, other entity.Options) (float64, error) {
 	var sides []*side
-	for _, o := range []entity.Options{{}, {SingleOwner: true}} {
-		rt, err := entity.New(b.store, tally, o)
+	for i, o := range []entity.Options{o, other} {
+		rt, err := entity.New(s, b, o)
 		if err != nil {
 			return 0, err
 		}
 		defer func() { _ = rt.Shutdown(ctx) }()
-		id := fmt.Sprint("hot-", b.ids.Add(1))
-		sides = append(sides, newSide(64, func() func(ctx context.Context) error {
+		sides = append(sides, newSide(callers, func() func(ctx context.Context) error {
 			n := 0
 			return func(ctx context.Context) error {
 				n++
-				_, err := rt.Ask(ctx, id, n%2)
+				_, err := rt.Ask(ctx, fmt.Sprint("hot-", i), n%2)
 				return err
 			}
 		}))
 	}
-	if err := inTurns(ctx, 6, 500*time.Millisecond, sides...); err != nil {
+	if err := inTurns(ctx, 6, while, sides...); err != nil {
 		return 0, err
 	}
 	return sides[0].perSecond() / sides[1].perSecond(), nil
@@ -431,10 +436,8 @@ func pgbenchProgram() (string, error) {
 func replay(ctx context.Context, b *postgresBench) (float64, error) {
 	const events, perCommit = 20_000, 500
 	id := annals.NewPersistenceID("Bench", "replay")
-	for after := 0; after < events; after += perCommit {
-		if _, err := b.store.Journal().Append(ctx, annals.Commit{ID: id, After: annals.SeqNr(after), Events: slices.Repeat([]annals.NewEvent{{Payload: postgresPayload}}, perCommit)}); err != nil {
-			return 0, err
-		}
+	if err := appendEqual(ctx, b.store, id, events, perCommit, postgresPayload); err != nil {
+		return 0, err
 	}
 	if _, err := b.pool.Exec(ctx, "VACUUM ANALYZE annals_figures.event_journal"); err != nil {
 		return 0, err
@@ -452,7 +455,7 @@ func recoverTen(ctx context.Context, b *postgresBench) (float64, error) {
 	ids := make([]annals.PersistenceID, entities)
 	for i := range ids {
 		ids[i] = annals.NewPersistenceID("Bench", fmt.Sprint("recover-", i))
-		if _, err := b.store.Journal().Append(ctx, annals.Commit{ID: ids[i], Events: slices.Repeat([]annals.NewEvent{{Payload: postgresPayload}}, events)}); err != nil {
+		if err := appendEqual(ctx, b.store, ids[i], events, events, postgresPayload); err != nil {
 			return 0, err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
-	"github.com/annals-go/annals/dynamostore/commit"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/pgstore"
 	"github.com/annals-go/annals/projection"
@@ -218,11 +217,9 @@ func idlePostgres(ctx context.Context, b *postgresBench) (float64, error) {
 	return idling(ctx, store, o)
 }
 
-func idleDynamoDB(ctx context.Context) (value float64, err error) {
+func idleDynamoDB(ctx context.Context) (float64, error) {
 	o := &requests{}
-	err = onDynamo(ctx, false, commit.Layout{Table: "figures", Index: "slices", Lateness: 10 * time.Second}, dynamostore.Options{Observer: o}, func(_ *dynamoBench, store annals.Store) error {
-		value, err = idling(ctx, store, o)
-		return err
-	})
-	return value, err
+	return onDynamo(false, lateLayout, dynamostore.Options{Observer: o}, func(ctx context.Context, _ *dynamoBench, store *dynamostore.Store) (float64, error) {
+		return idling(ctx, store, o)
+	})(ctx)
 }

@@ -51,21 +51,7 @@ func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, s
 		}
 		return spent() - before, nil
 	}
-	var ratios []float64
-	for turn := range turns + 1 {
-		var costs [2]float64
-		for i := range costs {
-			side := (turn + i) % len(costs)
-			var err error
-			if costs[side], err = run([]int{ranges, 1}[side]); err != nil {
-				return 0, err
-			}
-		}
-		if turn > 0 { // the first warms up
-			ratios = append(ratios, costs[0]/costs[1])
-		}
-	}
-	return median(ratios), nil
+	return costRatio(turns, func() (float64, error) { return run(ranges) }, func() (float64, error) { return run(1) })
 }
 
 func livePostgres(ranges int) func(ctx context.Context, b *postgresBench) (float64, error) {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -17,42 +15,18 @@ import (
 // runtimeFigures are what entity.Runtime costs, and what its batches gain.
 func runtimeFigures() []Figure {
 	return []Figure{
-		{
-			Name:  "hot-entity-256",
-			About: "commands a second of 256 callers to one entity on a store that takes 5 ms for a write, over the same with MaxBatch 1",
-			Goal:  AtLeast(50),
-			Run:   hotEntity,
-		},
-		{
-			Name:  "runtime-overhead",
-			About: "time of an Ask with SingleOwner on memstore above a bare Append, over one request and its reply between two goroutines on unbuffered channels",
-			Goal:  AtMost(6),
-			Run:   runtimeOverhead,
-		},
-		{
-			Name:  "runtime-overhead-telemetry",
-			About: "processor time of an Ask with SingleOwner on memstore above a bare Append, with the module otel on runtime and store, with all metrics and in requests of which a hundredth is traced, over the same without it",
-			Goal:  AtMost(1.5),
-			Run:   runtimeOverheadTelemetry,
-		},
-		{
-			Name:  "telemetry-above-sdk",
-			About: "processor time of the module otel for an operation of a host in a request that is not traced, over that of the OpenTelemetry SDK to record its duration, which is a part of it",
-			Goal:  AtMost(1.4),
-			Run:   telemetryAboveSDK,
-		},
-		{
-			Name:  "runtime-overhead-allocs",
-			About: "allocations of an Ask on memstore above those of a bare Append",
-			Goal:  AtMost(10),
-			Run:   runtimeAllocs,
-		},
-		{
-			Name:  "runtime-memory",
-			About: "bytes in memory for an idle entity that has a number as its state and has written once, of 100,000 such entities",
-			Goal:  AtMost(1000),
-			Run:   runtimeMemory,
-		},
+		{Name: "hot-entity-256", Goal: AtLeast(50), Run: hotEntity,
+			About: "commands a second of 256 callers to one entity on a store that takes 5 ms for a write, over the same with MaxBatch 1"},
+		{Name: "runtime-overhead", Goal: AtMost(6), Run: runtimeOverhead,
+			About: "time of an Ask with SingleOwner on memstore above a bare Append, over one request and its reply between two goroutines on unbuffered channels"},
+		{Name: "runtime-overhead-telemetry", Goal: AtMost(1.5), Run: runtimeOverheadTelemetry,
+			About: "processor time of an Ask with SingleOwner on memstore above a bare Append, with the module otel on runtime and store, with all metrics and in requests of which a hundredth is traced, over the same without it"},
+		{Name: "telemetry-above-sdk", Goal: AtMost(1.4), Run: telemetryAboveSDK,
+			About: "processor time of the module otel for an operation of a host in a request that is not traced, over that of the OpenTelemetry SDK to record its duration, which is a part of it"},
+		{Name: "runtime-overhead-allocs", Goal: AtMost(10), Run: runtimeAllocs,
+			About: "allocations of an Ask on memstore above those of a bare Append"},
+		{Name: "runtime-memory", Goal: AtMost(1000), Run: runtimeMemory,
+			About: "bytes in memory for an idle entity that has a number as its state and has written once, of 100,000 such entities"},
 	}
 }
 
@@ -82,63 +56,7 @@ func (j slowJournal) Append(ctx context.Context, c annals.Commit) (annals.Receip
 }
 
 func hotEntity(ctx context.Context) (float64, error) {
-	const callers, turns = 256, 4
-	var batched, single perSecond
-	for range turns {
-		if err := batched.add(ctx, entity.Options{}, callers, 40*callers); err != nil {
-			return 0, err
-		}
-		if err := single.add(ctx, entity.Options{MaxBatch: 1}, callers, callers/4); err != nil {
-			return 0, err
-		}
-	}
-	return batched.rate() / single.rate(), nil
-}
-
-// perSecond counts commands and the time they took.
-type perSecond struct {
-	commands int
-	took     time.Duration
-}
-
-func (p *perSecond) rate() float64 { return float64(p.commands) / p.took.Seconds() }
-
-// add lets callers send that many commands in total to one entity of a new runtime.
-func (p *perSecond) add(ctx context.Context, o entity.Options, callers, commands int) error {
-	rt, err := entity.New(slowStore{memstore.New(), 5 * time.Millisecond}, counter, o)
-	if err != nil {
-		return err
-	}
-	if _, err := rt.Ask(ctx, "hot", 1); err != nil { // so that the recovery is not measured
-		return err
-	}
-	todo := make(chan struct{}, commands)
-	for range commands {
-		todo <- struct{}{}
-	}
-	close(todo)
-	var (
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		failed error
-	)
-	began := time.Now()
-	for range callers {
-		wg.Go(func() {
-			for range todo {
-				if _, err := rt.Ask(ctx, "hot", 1); err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	p.took += time.Since(began)
-	p.commands += commands
-	return errors.Join(failed, rt.Shutdown(ctx))
+	return askers(ctx, slowStore{memstore.New(), 5 * time.Millisecond}, counter, 256, 300*time.Millisecond, entity.Options{}, entity.Options{MaxBatch: 1})
 }
 
 // overhead compares a caller that sends commands to an entity with one that appends the same events.
@@ -191,27 +109,17 @@ func runtimeOverhead(ctx context.Context) (float64, error) {
 		}
 	}()
 	defer close(requests)
-	exchange := func(context.Context) error {
+	ask, write := func() error { return o.ask(ctx) }, func() error { return o.append(ctx) }
+	exchange := func() error {
 		requests <- 1
 		<-replies
 		return nil
 	}
-	var asks, appends, exchanges time.Duration
-	for range turns {
-		for _, side := range []struct {
-			run  func(context.Context) error
-			took *time.Duration
-		}{{o.ask, &asks}, {o.append, &appends}, {exchange, &exchanges}} {
-			began := time.Now()
-			for range each {
-				if err := side.run(ctx); err != nil {
-					return 0, err
-				}
-			}
-			*side.took += time.Since(began)
-		}
+	took, err := medians(turns, clock, times(each, ask), times(each, write), times(each, exchange))
+	if err != nil {
+		return 0, err
 	}
-	return float64(asks-appends) / float64(exchanges), o.rt.Shutdown(ctx)
+	return (took[0] - took[1]) / took[2], o.rt.Shutdown(ctx)
 }
 
 func runtimeAllocs(ctx context.Context) (float64, error) {
@@ -233,18 +141,11 @@ func runtimeAllocs(ctx context.Context) (float64, error) {
 // allocs is how many allocations one call of fn makes, on all goroutines.
 func allocs(ctx context.Context, fn func(context.Context) error) (float64, error) {
 	const calls = 10_000
-	if err := fn(ctx); err != nil {
+	made, err := medians(1, allocations, times(calls, func() error { return fn(ctx) }))
+	if err != nil {
 		return 0, err
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range calls {
-		if err := fn(ctx); err != nil {
-			return 0, err
-		}
-	}
-	runtime.ReadMemStats(&after)
-	return float64(after.Mallocs-before.Mallocs) / calls, nil
+	return made[0] / calls, nil
 }
 
 // discard is a store that acknowledges events and keeps none, so that only the runtime needs memory.

@@ -45,20 +45,10 @@ func telemetryAboveSDK(ctx context.Context) (float64, error) {
 	request, span := traces.Tracer("figure").Start(ctx, "request")
 	defer span.End()
 	c, r := annals.Call{Op: "ask", Store: "entity", ID: "Counter|one"}, annals.Result{Duration: time.Microsecond}
-	var times [2][]float64
-	for range turns {
-		for i, run := range []func(){
-			func() { telemetry.End(telemetry.Start(request, c), c, r) },
-			func() { durations.Record(ctx, r.Duration.Seconds(), attributes...) },
-		} {
-			began := processorTime()
-			for range each {
-				run()
-			}
-			times[i] = append(times[i], processorTime()-began)
-		}
-	}
-	return median(times[0]) / median(times[1]), errors.Join(traces.Shutdown(ctx), meters.Shutdown(ctx))
+	value, err := ratio(turns, processorTime,
+		times(each, func() error { telemetry.End(telemetry.Start(request, c), c, r); return nil }),
+		times(each, func() error { durations.Record(ctx, r.Duration.Seconds(), attributes...); return nil }))
+	return value, errors.Join(err, traces.Shutdown(ctx), meters.Shutdown(ctx))
 }
 
 // runtimeOverheadTelemetry measures both sides in turns, by the time of the processors, which other programs change less. The commands come in requests,
@@ -90,20 +80,20 @@ func runtimeOverheadTelemetry(ctx context.Context) (ratio float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var times [4][]float64
-	for turn := range turns + 1 {
-		for i, run := range []func(context.Context) error{off.ask, off.append, on.ask, on.append} {
-			began := processorTime()
+	all := func(run func(context.Context) error) func() error {
+		return func() error {
 			for _, request := range within {
 				if err := run(request); err != nil {
-					return 0, err
+					return err
 				}
 			}
-			if turn > 0 { // the first warms up
-				times[i] = append(times[i], processorTime()-began)
-			}
+			return nil
 		}
 	}
+	took, err := medians(turns, processorTime, all(off.ask), all(off.append), all(on.ask), all(on.append))
+	if err != nil {
+		return 0, err
+	}
 	err = errors.Join(off.rt.Shutdown(ctx), on.rt.Shutdown(ctx), traces.Shutdown(ctx), sampled.Shutdown(ctx), meters.Shutdown(ctx))
-	return (median(times[2]) - median(times[3])) / (median(times[0]) - median(times[1])), err
+	return (took[2] - took[3]) / (took[0] - took[1]), err
 }
