@@ -1,18 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"iter"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -20,6 +13,7 @@ import (
 	"github.com/annals-go/annals/dynamostore/akka"
 	"github.com/annals-go/annals/dynamostore/akka0"
 	"github.com/annals-go/annals/internal/akkawire"
+	"github.com/annals-go/annals/internal/servers/dynamo"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -28,43 +22,23 @@ import (
 // akkaFigures compare the layouts of the Akka and Pekko plugins with direct use of the SDK.
 func akkaFigures() []Figure {
 	layout := akka.Layout{Snapshot: akka.Snapshot{Off: true}}
+	slow := dynamo.Fault{Delay: requestTime, Remember: true} // the requests are measured, not the server,
+	short := func(batch int) events {                        // nor the decoding of the answers
+		e := events{10_000, batch, figurePayload}
+		e.payload.Data = e.payload.Data[:40]
+		return e
+	}
 	return []Figure{
-		{Name: "akka-replay", Goal: AtLeast(6), Run: onFront(128, layout, readFront(99, groupsByHand)),
+		{Name: "akka-replay", Goal: AtLeast(6), Run: inverse(readFigure{layout: layout, slow: slow, events: short(99), turns: 10, spent: clock, byHand: groupsByHand}.run),
 			About: "time to read the groups of 10,000 events one after the other with the SDK by hand, divided by that of their replay, with 5 ms a request"},
-		{Name: "akka0-replay", Goal: AtLeast(6), Run: onFront(128, akka0.Layout{Table: "figures"}, readFront(50, keysByHand)),
+		{Name: "akka0-replay", Goal: AtLeast(6), Run: inverse(readFigure{layout: akka0.Layout{Table: "figures"}, slow: slow, events: short(50), turns: 10, spent: clock, byHand: keysByHand}.run),
 			About: "time to read the counters and 10,000 events, 100 items at a time, with the SDK by hand, divided by that of their replay, with 5 ms a request"},
 		{Name: "akka-append-cpu", Goal: AtMost(1.15), Run: appendFigure(layout, false, processorTime, akkaByHand),
 			About: "processor time of appends, divided by that of the same requests with the SDK by hand"},
-		{Name: "akka-throughput-50", Goal: AtLeast(0.9), Run: onFront(50, layout, writeFront(50, true, akkaByHand)),
+		{Name: "akka-throughput-50", Goal: AtLeast(0.9), Run: onDynamo(true, layout, dynamostore.Options{}, throughput(50, true, akkaByHand)),
 			About: "requests a second of appends on 50 connections to a server that stores nothing, divided by that of the same requests with the SDK by hand"},
-		{Name: "akka-append-plugin", Goal: AtLeast(0.9), Run: onFront(10, layout, writeFront(10, false, akkaAsPlugin)),
+		{Name: "akka-append-plugin", Goal: AtLeast(0.9), Run: onDynamo(true, layout, dynamostore.Options{}, throughput(10, false, akkaAsPlugin)),
 			About: "appends a second of 10 writers, divided by those with the plugin's request, which has no condition, with the SDK by hand"},
-	}
-}
-
-// measureFront measures on a front, with a client and a store that send their requests to it.
-type measureFront func(ctx context.Context, f *front, client *dynamodb.Client, store annals.Store) (float64, error)
-
-// readFront alternates between a replay of 10,000 events, which were stored in commits of batch, and a read by hand, which yields the data of the
-// same events.
-func readFront(batch int, byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]) measureFront {
-	return func(ctx context.Context, f *front, client *dynamodb.Client, store annals.Store) (float64, error) {
-		const id = "Figure|replayed"
-		all := events{10_000, batch, figurePayload}
-		all.payload.Data = all.payload.Data[:40] // the requests are measured, not the decoding of the answers
-		if err := appendEqual(ctx, store, id, all.count, batch, all.payload); err != nil {
-			return 0, err
-		}
-		f.delay.Store(int64(5 * time.Millisecond))
-		return ratio(10, clock, all.whole(func() (n, sum int, err error) {
-			for data, err := range byHand(ctx, client, id) {
-				if err != nil {
-					return n, sum, err
-				}
-				n, sum = n+1, sum+len(data)
-			}
-			return n, sum, nil
-		}), all.whole(func() (int, int, error) { return replayed(ctx, store, id) }))
 	}
 }
 
@@ -212,10 +186,12 @@ func akkaAsPlugin(ctx context.Context, c *dynamodb.Client, id string, n int) err
 	return err
 }
 
-// writeFront alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
-func writeFront(writers int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) measureFront {
-	return func(ctx context.Context, f *front, client *dynamodb.Client, store annals.Store) (float64, error) {
-		f.null.Store(null)
+// throughput alternates between appends of some entities at a time and requests by hand. null is a server that stores nothing.
+func throughput(writers int, null bool, byHand func(ctx context.Context, c *dynamodb.Client, id string, n int) error) func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+	return func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+		if null {
+			b.proxy.Swallow("PutItem", "TransactWriteItems")
+		}
 		entities := 0
 		side := func(write func(ctx context.Context, id annals.PersistenceID, n int) error) *side {
 			return newSide(writers, func() func(ctx context.Context) error {
@@ -231,7 +207,7 @@ func writeFront(writers int, null bool, byHand func(ctx context.Context, c *dyna
 			return appendOne(ctx, store, id, annals.SeqNr(n-1))
 		})
 		hand := side(func(ctx context.Context, id annals.PersistenceID, n int) error {
-			return byHand(ctx, client, string(id), n)
+			return byHand(ctx, b.client, string(id), n)
 		})
 		if err := inTurns(ctx, 20, 150*time.Millisecond, ours, hand); err != nil {
 			return 0, err
@@ -241,98 +217,7 @@ func writeFront(writers int, null bool, byHand func(ctx context.Context, c *dyna
 	}
 }
 
-// onFront runs measure on a new server behind a front, with a client of so many connections and a store of a layout.
-func onFront(connections int, layout dynamostore.Layout, measure measureFront) func(ctx context.Context) (float64, error) {
-	return func(ctx context.Context) (float64, error) {
-		b, err := openDynamo(ctx, false)
-		if err != nil {
-			return 0, err
-		}
-		defer b.close()
-		f := newFront(b.server.Endpoint)
-		defer f.server.Close()
-		client, err := dynamostore.NewClient(ctx, clientOptions(f.server.URL, connections))
-		if err != nil {
-			return 0, err
-		}
-		store, err := dynamostore.Open(ctx, client, layout, dynamostore.Options{CreateTables: true, MaxInFlight: connections})
-		if err != nil {
-			return 0, err
-		}
-		defer func() { _ = store.Close() }()
-		return measure(ctx, f, client, store)
-	}
-}
-
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 func number(n int) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.Itoa(n)}
-}
-
-// front is a server in front of another one. It answers writes itself, without storing anything, while null is set. While delay is set, it takes
-// that long for each read, and answers as the other server has answered the same read before, so that only the client's work is measured.
-type front struct {
-	server  *httptest.Server
-	target  string
-	client  *http.Client
-	null    atomic.Bool
-	delay   atomic.Int64
-	answers sync.Map
-}
-
-func newFront(target string) *front {
-	f := &front{target: target, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
-	f.server = httptest.NewServer(f)
-	return f
-}
-
-// ServeHTTP is http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	begun := time.Now()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
-	}
-	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-	switch operation {
-	case "PutItem", "TransactWriteItems":
-		if f.null.Load() {
-			_, _ = w.Write([]byte("{}"))
-			return
-		}
-	case "Query", "BatchGetItem":
-		if delay := time.Duration(f.delay.Load()); delay > 0 {
-			known := operation + string(body)
-			answer, ok := f.answers.Load(known)
-			if !ok {
-				answer = f.pass(w, r, body)
-				f.answers.Store(known, answer)
-			}
-			time.Sleep(delay - time.Since(begun))
-			_, _ = w.Write(answer.([]byte))
-			return
-		}
-	}
-	_, _ = w.Write(f.pass(w, r, body))
-}
-
-// pass returns the answer of the other server, whose status it sets.
-func (f *front) pass(w http.ResponseWriter, r *http.Request, body []byte) []byte {
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, f.target, bytes.NewReader(body))
-	if err != nil {
-		panic(err) // the endpoint is no URL
-	}
-	req.Header = r.Header.Clone()
-	out, err := f.client.Do(req)
-	if err != nil {
-		panic(http.ErrAbortHandler) // the connection is closed
-	}
-	defer func() { _ = out.Body.Close() }()
-	answer, err := io.ReadAll(out.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	w.WriteHeader(out.StatusCode)
-	return answer
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"strings"
 	"sync"
@@ -26,23 +27,23 @@ import (
 
 // dynamodbFigures compare dynamostore with direct use of the SDK, and its layouts with the service's limits per partition key.
 func dynamodbFigures() []Figure {
-	byHand := func(lean bool, spent func() float64) func(context.Context) (float64, error) {
-		return appendFigure(commit.Layout{Table: "figures"}, lean, spent, putByHand)
-	}
+	layout := commit.Layout{Table: "figures"}
+	small := events{5000, 1, figurePayload}
+	large := events{10_000, 10, annals.Payload{SerializerID: figurePayload.SerializerID, Manifest: figurePayload.Manifest, Data: bytes.Repeat([]byte("x"), 2048)}}
 	figures := []Figure{
-		{Name: "dynamodb-append-cpu", Goal: AtMost(1.10), Run: byHand(false, processorTime),
+		{Name: "dynamodb-append-cpu", Goal: AtMost(1.10), Run: appendFigure(layout, false, processorTime, putByHand),
 			About: "processor time of an append, divided by that of the same conditional PutItem with the SDK by hand"},
-		{Name: "dynamodb-append-allocs", Goal: AtMost(1.10), Run: byHand(false, allocations),
+		{Name: "dynamodb-append-allocs", Goal: AtMost(1.10), Run: appendFigure(layout, false, allocations, putByHand),
 			About: "allocations of an append, divided by those of the same conditional PutItem with the SDK by hand"},
-		{Name: "dynamodb-replay", Goal: AtMost(1.15), Run: replays(false, 0, smallEvents, 8, clock),
+		{Name: "dynamodb-replay", Goal: AtMost(1.15), Run: readFigure{layout: layout, events: small, turns: 8, spent: clock, byHand: queryByHand}.run,
 			About: "time of a replay of 5,000 events, divided by that of a bare paginated Query that decodes the same items"},
-		{Name: "dynamodb-lean-append-cpu", Goal: AtMost(0.6), Run: byHand(true, processorTime),
+		{Name: "dynamodb-lean-append-cpu", Goal: AtMost(0.6), Run: appendFigure(layout, true, processorTime, putByHand),
 			About: "processor time of an append with Options.Lean, divided by that of the same conditional PutItem with the SDK by hand"},
-		{Name: "dynamodb-lean-append-allocs", Goal: AtMost(0.35), Run: byHand(true, allocations),
+		{Name: "dynamodb-lean-append-allocs", Goal: AtMost(0.35), Run: appendFigure(layout, true, allocations, putByHand),
 			About: "allocations of an append with Options.Lean, divided by those of the same conditional PutItem with the SDK by hand"},
-		{Name: "dynamodb-lean-replay", Goal: AtMost(0.75), Run: replays(true, 0, smallEvents, 8, processorTime),
+		{Name: "dynamodb-lean-replay", Goal: AtMost(0.75), Run: readFigure{layout: layout, lean: true, events: small, turns: 8, spent: processorTime, byHand: queryByHand}.run,
 			About: "processor time of a replay of 5,000 events with Options.Lean, divided by that of a bare paginated Query that decodes the same items with the SDK"},
-		{Name: "dynamodb-replay-ranges", Goal: AtLeast(1.5), Run: inverse(replays(false, 5*time.Millisecond, largeEvents, 4, clock)),
+		{Name: "dynamodb-replay-ranges", Goal: AtLeast(1.5), Run: inverse(readFigure{layout: layout, slow: dynamo.Fault{Delay: requestTime}, events: large, turns: 4, spent: clock, byHand: queryByHand}.run),
 			About: "time of a bare paginated Query over 20 MB of events, divided by that of their replay, with 5 ms a request"},
 		{Name: "dynamodb-throttles-32", Goal: AtMost(0.2), Run: shardsFigure(32, false, func(_, throttles float64) float64 { return throttles }),
 			About: "throttled requests per stored event, 32 shards at their limit of 50 write units a second"},
@@ -54,47 +55,38 @@ func dynamodbFigures() []Figure {
 			About: fmt.Sprintf("events stored a second over %d shards without an index, divided by %[1]d times the limit of 50 write units a second", shards)})
 	}
 	for shards, goal := range map[int]float64{4: 3.5, 16: 12} {
-		figures = append(figures, Figure{Name: fmt.Sprintf("dynamodb-replay-%d", shards), Goal: AtLeast(goal), Run: func(ctx context.Context) (float64, error) { return spreadFigure(ctx, shards) },
+		figures = append(figures, Figure{Name: fmt.Sprintf("dynamodb-replay-%d", shards), Goal: AtLeast(goal), Run: spreadFigure(shards),
 			About: fmt.Sprintf("time of a replay from one shard, divided by that from %d, with 5 ms a request and 600 read units a second and shard", shards)})
 	}
 	return figures
 }
 
-// dynamoBench is a new server, with a proxy in front of it if requested.
+// dynamoBench is a client of a new server, with a proxy in front of that if requested.
 type dynamoBench struct {
-	server *dynamo.Server
 	proxy  *dynamo.FaultProxy
 	client *dynamodb.Client
-}
-
-func openDynamo(ctx context.Context, proxied bool) (*dynamoBench, error) {
-	server, err := dynamo.Start()
-	if err != nil {
-		return nil, err
-	}
-	b := &dynamoBench{server: server}
-	endpoint := server.Endpoint
-	if proxied {
-		b.proxy = dynamo.NewFaultProxy(endpoint)
-		endpoint = b.proxy.Endpoint
-	}
-	b.client, err = dynamostore.NewClient(ctx, clientOptions(endpoint, 128))
-	if err != nil {
-		b.close()
-		return nil, err
-	}
-	return b, nil
 }
 
 // onDynamo runs measure on a new server, with a store of a layout.
 func onDynamo(proxied bool, layout dynamostore.Layout, o dynamostore.Options, measure func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error)) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
-		b, err := openDynamo(ctx, proxied)
+		server, err := dynamo.Start()
 		if err != nil {
 			return 0, err
 		}
-		defer b.close()
-		o.CreateTables = true
+		defer server.Stop()
+		b, endpoint := &dynamoBench{}, server.Endpoint
+		if proxied {
+			b.proxy = dynamo.NewFaultProxy(endpoint)
+			defer b.proxy.Close()
+			endpoint = b.proxy.Endpoint
+		}
+		b.client, err = dynamostore.NewClient(ctx, dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: 128,
+			Credentials: credentials.NewStaticCredentialsProvider("figures", "figures", "")})
+		if err != nil {
+			return 0, err
+		}
+		o.CreateTables, o.MaxInFlight = true, 128
 		store, err := dynamostore.Open(ctx, b.client, layout, o)
 		if err != nil {
 			return 0, err
@@ -102,18 +94,6 @@ func onDynamo(proxied bool, layout dynamostore.Layout, o dynamostore.Options, me
 		defer func() { _ = store.Close() }()
 		return measure(ctx, b, store)
 	}
-}
-
-func clientOptions(endpoint string, connections int) dynamostore.ClientOptions {
-	return dynamostore.ClientOptions{Endpoint: endpoint, Region: "us-east-1", MaxConnections: connections,
-		Credentials: credentials.NewStaticCredentialsProvider("figures", "figures", "")}
-}
-
-func (b *dynamoBench) close() {
-	if b.proxy != nil {
-		b.proxy.Close()
-	}
-	b.server.Stop()
 }
 
 func allocations() float64 {
@@ -154,30 +134,40 @@ type events struct {
 	payload      annals.Payload
 }
 
-var (
-	smallEvents = events{5000, 1, figurePayload}
-	largeEvents = events{10_000, 10, annals.Payload{SerializerID: figurePayload.SerializerID, Manifest: figurePayload.Manifest, Data: bytes.Repeat([]byte("x"), 2048)}}
-)
+// readFigure alternates between a replay of events and a read by hand, which yields the data of the same events. The value is what the replay
+// spends, divided by what the read by hand spends.
+type readFigure struct {
+	layout dynamostore.Layout
+	lean   bool         // dynamostore.Options.Lean
+	slow   dynamo.Fault // what happens to each read; zero: nothing
+	events
+	turns  int
+	spent  func() float64
+	byHand func(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error]
+}
 
-// replays alternates between a replay of all events and a direct query over the same items, whose requests take longer by delay. It returns
-// what the replay spends, divided by what the query spends.
-func replays(lean bool, delay time.Duration, all events, turns int, spent func() float64) func(ctx context.Context) (float64, error) {
-	return onDynamo(delay > 0, commit.Layout{Table: "figures"}, dynamostore.Options{Lean: lean}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+// requestTime is how much longer a request takes in figures of reads that wait for requests.
+const requestTime = 5 * time.Millisecond
+
+func (f readFigure) run(ctx context.Context) (float64, error) {
+	return onDynamo(f.slow.Delay > 0, f.layout, dynamostore.Options{Lean: f.lean}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
 		const id = "Figure|replayed"
-		if delay > 0 {
-			b.proxy.SetRule(func(r dynamo.Request) dynamo.Fault {
-				if r.Operation != "Query" {
-					return dynamo.Fault{}
-				}
-				return dynamo.Fault{Delay: delay}
-			})
-		}
-		if err := appendEqual(ctx, store, id, all.count, all.batch, all.payload); err != nil {
+		if err := appendEqual(ctx, store, id, f.count, f.batch, f.payload); err != nil {
 			return 0, err
 		}
-		return ratio(turns, spent, all.whole(func() (int, int, error) { return replayed(ctx, store, id) }),
-			all.whole(func() (int, int, error) { return b.queryByHand(ctx, "figures", id) }))
-	})
+		if b.proxy != nil {
+			b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return f.slow })
+		}
+		return ratio(f.turns, f.spent, f.whole(func() (int, int, error) { return replayed(ctx, store, id) }), f.whole(func() (n, sum int, err error) {
+			for data, err := range f.byHand(ctx, b.client, id) {
+				if err != nil {
+					return n, sum, err
+				}
+				n, sum = n+1, sum+len(data)
+			}
+			return n, sum, nil
+		}))
+	})(ctx)
 }
 
 // whole is a side of a ratio that reads all events.
@@ -192,30 +182,32 @@ func (all events) whole(read func() (n, sum int, err error)) func() error {
 }
 
 // queryByHand reads and decodes every event of id with the SDK.
-func (b *dynamoBench) queryByHand(ctx context.Context, table, id string) (n, sum int, err error) {
-	in := &dynamodb.QueryInput{TableName: aws.String(table), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("pid = :id"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":id": text(id)}}
-	pages := dynamodb.NewQueryPaginator(b.client, in)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return 0, 0, err
-		}
-		for _, it := range page.Items {
-			for _, e := range it["ev"].(*types.AttributeValueMemberL).Value {
-				data := []byte(e.(*types.AttributeValueMemberM).Value["data"].(*types.AttributeValueMemberS).Value)
-				n, sum = n+1, sum+len(data)
+func queryByHand(ctx context.Context, c *dynamodb.Client, id string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		in := &dynamodb.QueryInput{TableName: aws.String("figures"), ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("pid = :id"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":id": text(id)}}
+		for pages := dynamodb.NewQueryPaginator(c, in); pages.HasMorePages(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, it := range page.Items {
+				for _, e := range it["ev"].(*types.AttributeValueMemberL).Value {
+					if !yield([]byte(e.(*types.AttributeValueMemberM).Value["data"].(*types.AttributeValueMemberS).Value), nil) {
+						return
+					}
+				}
 			}
 		}
 	}
-	return n, sum, nil
 }
 
 // shardsFigure writes the events of one entity as fast as the model of its shards accepts them. The value is of the share of the possible rate
 // and of the throttled requests per event, after the burst capacity of the start has been used.
 func shardsFigure(shards int, indexed bool, value func(share, throttles float64) float64) func(ctx context.Context) (float64, error) {
 	layout := j5ik2o.Layout{ShardCount: shards, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}, NoIndex: !indexed}
-	return onDynamo(true, layout, dynamostore.Options{MaxInFlight: 128}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+	return onDynamo(true, layout, dynamostore.Options{}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
 		share, throttles, err := b.shards(ctx, store, shards)
 		return value(share, throttles), err
 	})
@@ -254,36 +246,34 @@ func (b *dynamoBench) shards(ctx context.Context, store annals.Store, shards int
 }
 
 // spreadFigure replays the same events from one shard and from many.
-func spreadFigure(ctx context.Context, shards int) (float64, error) {
-	b, err := openDynamo(ctx, true)
-	if err != nil {
-		return 0, err
-	}
-	defer b.close()
-	const events, bytes = 800, 12_000
-	data := make([]byte, bytes)
-	_, _ = rand.Read(data)
-	times := map[int]time.Duration{}
-	for _, count := range []int{1, shards} {
-		store, err := dynamostore.Open(ctx, b.client, j5ik2o.Layout{ShardCount: count, Journal: j5ik2o.Journal{Table: fmt.Sprintf("Journal%d", count), PartitionKey: j5ik2o.SequenceNumberBased},
-			Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}}, dynamostore.Options{CreateTables: true})
+func spreadFigure(shards int) func(ctx context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		one, err := spread(1)(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if err := appendEqual(ctx, store, "Figure|spread", events, 20, annals.Payload{SerializerID: 4, Data: data}); err != nil {
+		many, err := spread(shards)(ctx)
+		return one / many, err
+	}
+}
+
+// spread returns how many seconds a replay from so many shards takes.
+func spread(shards int) func(ctx context.Context) (float64, error) {
+	layout := j5ik2o.Layout{ShardCount: shards, Journal: j5ik2o.Journal{PartitionKey: j5ik2o.SequenceNumberBased}, Snapshot: j5ik2o.Snapshot{Off: true}, State: j5ik2o.State{Off: true}}
+	return onDynamo(true, layout, dynamostore.Options{}, func(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
+		const id, events, bytes = "Figure|spread", 800, 12_000
+		data := make([]byte, bytes)
+		_, _ = rand.Read(data)
+		if err := appendEqual(ctx, store, id, events, 20, annals.Payload{SerializerID: 4, Data: data}); err != nil {
 			return 0, err
 		}
 		b.proxy.SetCapacity(600, 0)
-		b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Delay: 5 * time.Millisecond} })
-		begun := time.Now()
-		n, _, err := replayed(ctx, store, "Figure|spread")
-		times[count] = time.Since(begun)
-		b.proxy.SetCapacity(0, 0)
-		b.proxy.SetRule(nil)
-		_ = store.Close()
+		b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return dynamo.Fault{Delay: requestTime} })
+		begun := clock()
+		n, _, err := replayed(ctx, store, id)
 		if n != events || err != nil {
 			return 0, fmt.Errorf("replayed %d events of %d, %w", n, events, err)
 		}
-	}
-	return times[1].Seconds() / times[shards].Seconds(), nil
+		return clock() - begun, nil
+	})
 }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -19,10 +18,8 @@ import (
 // refused makes a figure an error.
 func ownersFigures() []Figure {
 	share := func(name string, on onTwo) Figure {
-		return Figure{Name: "hot-owners-" + name, Goal: AtLeast(0.33), Run: func(ctx context.Context) (value float64, err error) {
-			err = on(ctx, func(here, there annals.Store) error { value, err = ownersShare(ctx, here, there); return err })
-			return value, err
-		}, About: "commands of the slower of two runtimes with 16 callers each for one entity, divided by those of the faster"}
+		return Figure{Name: "hot-owners-" + name, Goal: AtLeast(0.33), Run: on(ownersShare),
+			About: "commands of the slower of two runtimes with 16 callers each for one entity, divided by those of the faster"}
 	}
 	return []Figure{
 		share("sqlite", onTwoSQLite), share("postgres", onTwoPostgres), share("dynamodb", onTwoDynamo),
@@ -31,37 +28,22 @@ func ownersFigures() []Figure {
 	}
 }
 
-// onTwo calls run with two stores on the same data.
-type onTwo func(ctx context.Context, run func(here, there annals.Store) error) error
+// onTwo measures on two stores on the same data.
+type onTwo func(measure func(ctx context.Context, here, there annals.Store) (float64, error)) func(ctx context.Context) (float64, error)
 
-// openTwo calls run with two stores that open opens.
-func openTwo(open func() (annals.Store, error), run func(here, there annals.Store) error) error {
-	here, err := open()
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	there, err := open()
-	if err != nil {
-		return err
-	}
-	defer there.Close()
-	return run(here, there)
+func onTwoSQLite(measure func(ctx context.Context, here, there annals.Store) (float64, error)) func(ctx context.Context) (float64, error) {
+	return onSQLite(func(ctx context.Context, b *sqliteBench) (float64, error) {
+		there, err := sqlitestore.Open(ctx, filepath.Join(b.dir, "annals.db"), sqlitestore.Options{})
+		if err != nil {
+			return 0, err
+		}
+		defer there.Close()
+		return measure(ctx, b.store, there)
+	})
 }
 
-func onTwoSQLite(ctx context.Context, run func(here, there annals.Store) error) (err error) {
-	dir, err := os.MkdirTemp("", "figures")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return openTwo(func() (annals.Store, error) {
-		return sqlitestore.Open(ctx, filepath.Join(dir, "owners.db"), sqlitestore.Options{})
-	}, run)
-}
-
-func onTwoPostgres(ctx context.Context, run func(here, there annals.Store) error) error {
-	_, err := onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
+func onTwoPostgres(measure func(ctx context.Context, here, there annals.Store) (float64, error)) func(ctx context.Context) (float64, error) {
+	return onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
 		pool, err := b.bare(ctx, 4)
 		if err != nil {
 			return 0, err
@@ -72,20 +54,20 @@ func onTwoPostgres(ctx context.Context, run func(here, there annals.Store) error
 			return 0, err
 		}
 		defer there.Close()
-		return 0, run(b.store, there)
-	})(ctx)
-	return err
+		return measure(ctx, b.store, there)
+	})
 }
 
-func onTwoDynamo(ctx context.Context, run func(here, there annals.Store) error) error {
-	b, err := openDynamo(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	return openTwo(func() (annals.Store, error) {
-		return dynamostore.Open(ctx, b.client, commit.Layout{Table: "owners"}, dynamostore.Options{CreateTables: true})
-	}, run)
+func onTwoDynamo(measure func(ctx context.Context, here, there annals.Store) (float64, error)) func(ctx context.Context) (float64, error) {
+	layout := commit.Layout{Table: "owners"}
+	return onDynamo(false, layout, dynamostore.Options{}, func(ctx context.Context, b *dynamoBench, here *dynamostore.Store) (float64, error) {
+		there, err := dynamostore.Open(ctx, b.client, layout, dynamostore.Options{})
+		if err != nil {
+			return 0, err
+		}
+		defer there.Close()
+		return measure(ctx, here, there)
+	})
 }
 
 const ownersCallers = 16
@@ -105,17 +87,15 @@ func ownersShare(ctx context.Context, here, there annals.Store) (float64, error)
 
 // ownersTotal is the smallest total of the stores.
 func ownersTotal(ctx context.Context) (float64, error) {
-	smallest := 0.0
-	for i, on := range []onTwo{onTwoSQLite, onTwoPostgres, onTwoDynamo} {
-		var total float64
-		if err := on(ctx, func(here, there annals.Store) (err error) { total, err = ownersTogether(ctx, here, there); return err }); err != nil {
+	var totals []float64
+	for _, on := range []onTwo{onTwoSQLite, onTwoPostgres, onTwoDynamo} {
+		total, err := on(ownersTogether)(ctx)
+		if err != nil {
 			return 0, err
 		}
-		if i == 0 || total < smallest {
-			smallest = total
-		}
+		totals = append(totals, total)
 	}
-	return smallest, nil
+	return slices.Min(totals), nil
 }
 
 // ownersTogether divides what two owners do by what one does alone, in turns.

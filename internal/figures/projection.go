@@ -39,16 +39,10 @@ func projectionFigures() []Figure {
 		{Name: "projection-catchup-sqlite", Goal: AtLeast(0.6), Run: onSQLite(catchupSQLite(clock)), About: fmt.Sprintf(about, "transactions of 100 INSERTs")},
 		{Name: "projection-catchup-postgres", Goal: AtLeast(0.6), Run: onPostgres(catchupPostgres(false)), About: fmt.Sprintf(about, "transactions with one batch of 100 INSERTs")},
 		{Name: "projection-catchup-dynamodb", Goal: AtLeast(0.6), Run: onDynamo(false, lateLayout, dynamostore.Options{}, catchupDynamoDB), About: fmt.Sprintf(about, "transactions of 50 puts")},
-		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: func(ctx context.Context) (float64, error) { return handledIn(latencySQLite(ctx)) }, About: latencyAbout},
-		{Name: "projection-latency-postgres", Goal: AtMost(50), About: latencyAbout,
-			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
-				return handledIn(latencyPostgres(ctx, b))
-			})},
-		{Name: "projection-await-sqlite", Goal: AtMost(20), Run: func(ctx context.Context) (float64, error) { return awaitedIn(latencySQLite(ctx)) }, About: awaitAbout},
-		{Name: "projection-await-postgres", Goal: AtMost(40), About: awaitAbout,
-			Run: onPostgres(func(ctx context.Context, b *postgresBench) (float64, error) {
-				return awaitedIn(latencyPostgres(ctx, b))
-			})},
+		{Name: "projection-latency-sqlite", Goal: AtMost(50), Run: onSQLite(latencySQLite(handledIn)), About: latencyAbout},
+		{Name: "projection-latency-postgres", Goal: AtMost(50), Run: onPostgres(latencyPostgres(handledIn)), About: latencyAbout},
+		{Name: "projection-await-sqlite", Goal: AtMost(20), Run: onSQLite(latencySQLite(awaitedIn)), About: awaitAbout},
+		{Name: "projection-await-postgres", Goal: AtMost(40), Run: onPostgres(latencyPostgres(awaitedIn)), About: awaitAbout},
 		{Name: "projection-live-4", Goal: AtMost(1.3), Run: onPostgres(livePostgres(4)), About: fmt.Sprintf(liveAbout, 4)},
 		{Name: "projection-live-16", Goal: AtMost(1.4), Run: onPostgres(livePostgres(16)), About: fmt.Sprintf(liveAbout, 16)},
 

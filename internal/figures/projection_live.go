@@ -116,31 +116,30 @@ func percentile(n int, from, to map[annals.Offset]time.Time) float64 {
 	return took[len(took)*n/100]
 }
 
-func latencySQLite(ctx context.Context) (handled, awaited float64, err error) {
-	b, err := openBench(ctx)
-	if err != nil {
-		return 0, 0, err
+// latencySQLite and latencyPostgres return one of the two results of latency.
+func latencySQLite(one func(handled, awaited float64, err error) (float64, error)) func(ctx context.Context, b *sqliteBench) (float64, error) {
+	return func(ctx context.Context, b *sqliteBench) (float64, error) {
+		if err := b.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx, _ annals.Store) error { return sqliteTable(ctx, tx, "live") }); err != nil {
+			return 0, err
+		}
+		return one(latency(ctx, b.store, insertSQLite("live")))
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx, _ annals.Store) error { return sqliteTable(ctx, tx, "live") }); err != nil {
-		return 0, 0, err
-	}
-	return latency(ctx, b.store, insertSQLite("live"))
 }
 
-func latencyPostgres(ctx context.Context, b *postgresBench) (handled, awaited float64, err error) {
-	pool, err := b.bare(ctx, 1)
-	if err != nil {
-		return 0, 0, err
+func latencyPostgres(one func(handled, awaited float64, err error) (float64, error)) func(ctx context.Context, b *postgresBench) (float64, error) {
+	return func(ctx context.Context, b *postgresBench) (float64, error) {
+		pool, err := b.bare(ctx, 1)
+		if err != nil {
+			return 0, err
+		}
+		defer pool.Close()
+		if err := postgresTable(ctx, pool, "live"); err != nil {
+			return 0, err
+		}
+		return one(latency(ctx, b.store, insertPostgres("live")))
 	}
-	defer pool.Close()
-	if err := postgresTable(ctx, pool, "live"); err != nil {
-		return 0, 0, err
-	}
-	return latency(ctx, b.store, insertPostgres("live"))
 }
 
-// handledIn and awaitedIn are the two results of a measurement.
 func handledIn(handled, _ float64, err error) (float64, error) { return handled, err }
 func awaitedIn(_, awaited float64, err error) (float64, error) { return awaited, err }
 

@@ -42,11 +42,11 @@ func sqliteFigures() []Figure {
 // onSQLite runs measure on a new store and table.
 func onSQLite(measure func(ctx context.Context, b *sqliteBench) (float64, error)) func(ctx context.Context) (float64, error) {
 	return func(ctx context.Context) (value float64, err error) {
-		b, err := openBench(ctx)
-		if err != nil {
+		b := &sqliteBench{}
+		defer func() { err = errors.Join(err, b.close()) }()
+		if err := b.open(ctx); err != nil {
 			return 0, err
 		}
-		defer func() { err = errors.Join(err, b.close()) }()
 		return measure(ctx, b)
 	}
 }
@@ -154,44 +154,36 @@ type sqliteBench struct {
 	inserted int
 }
 
-func openBench(ctx context.Context) (_ *sqliteBench, err error) {
-	b := &sqliteBench{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.close())
-		}
-	}()
+func (b *sqliteBench) open(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "annals-figures-"); err != nil {
-		return nil, err
+		return err
 	}
 	if b.store, err = sqlitestore.Open(ctx, filepath.Join(b.dir, "annals.db"), sqlitestore.Options{}); err != nil {
-		return nil, err
+		return err
 	}
 	if b.plain, err = sql.Open("sqlite", "file:"+filepath.Join(b.dir, "plain.db")+sqlitePragmas); err != nil {
-		return nil, err
+		return err
 	}
 	b.plain.SetMaxOpenConns(1)
 	for _, name := range []string{"event_journal", "event_journal_time_idx"} {
 		text := ""
 		if err := b.store.DB().QueryRowContext(ctx, `SELECT sql FROM sqlite_schema WHERE name = ?`, name).Scan(&text); err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := b.plain.ExecContext(ctx, text); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 		event_ser_id, event_ser_manifest, event_payload, writer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	if b.inserts, err = b.plain.PrepareContext(ctx, insert); err != nil {
-		return nil, err
+		return err
 	}
 	const query = `SELECT seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, deleted, writer,
 		adapter_manifest, tags, meta_ser_id, meta_ser_manifest, meta_payload
 		FROM event_journal WHERE persistence_id = ? ORDER BY seq_nr`
-	if b.selects, err = b.store.DB().PrepareContext(ctx, query); err != nil {
-		return nil, err
-	}
-	return b, nil
+	b.selects, err = b.store.DB().PrepareContext(ctx, query)
+	return err
 }
 
 func (b *sqliteBench) close() error {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ type FaultProxy struct {
 	mu       sync.Mutex
 	rule     func(Request) Fault
 	capacity *capacity
-	swallow  string // operation that is answered without being passed on
+	swallow  []string // operations that are answered without being passed on
+	answers  sync.Map // of requests with Fault.Remember, by operation and body
 	counts   map[string]int
 	schemas  map[string]schema // by table, learnt from CreateTable
 }
@@ -61,6 +63,7 @@ type Fault struct {
 	StatusLate int           // passed on, and answered with this status and an internal error
 	Garble     bool          // passed on, and the answer cut in the middle of its JSON
 	After      func()        // called before the answer is sent
+	Remember   bool          // answered as the same request was before, so that the server takes no time
 	HideNewest int           // items with the highest numbers left out of the answer of an index query
 }
 
@@ -99,12 +102,12 @@ func (p *FaultProxy) LoseNextWrite() {
 	})
 }
 
-// Swallow makes the proxy answer requests of one operation itself, as if they had succeeded, so that the speed of the server limits no
-// measurement. "" ends that.
-func (p *FaultProxy) Swallow(operation string) {
+// Swallow makes the proxy answer requests of these operations itself, as if they had succeeded, so that the speed of the server limits no
+// measurement. Without operations all requests are passed on.
+func (p *FaultProxy) Swallow(operations ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.swallow = operation
+	p.swallow = operations
 }
 
 // Counts are the requests so far, by operation.
@@ -145,9 +148,13 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if swallow && rest == nil {
+	answer, known := any([]byte("{}")), swallow
+	if fault.Remember {
+		answer, known = p.answers.Load(operation + string(body))
+	}
+	if known && rest == nil {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		_, _ = io.WriteString(w, "{}")
+		_, _ = w.Write(answer.([]byte))
 		return
 	}
 	p.pass(w, r, req, fault, rest, model)
@@ -165,7 +172,7 @@ func (p *FaultProxy) judge(req *Request) (fault Fault, model *capacity, swallow 
 	if p.rule != nil {
 		fault = p.rule(*req)
 	}
-	return fault, p.capacity, req.Operation == p.swallow
+	return fault, p.capacity, slices.Contains(p.swallow, req.Operation)
 }
 
 // pass passes the request on and adds rest, the part of a throttled batch that is not executed, to the answer.
@@ -211,6 +218,9 @@ func (p *FaultProxy) pass(w http.ResponseWriter, r *http.Request, req Request, f
 		body = edit(body, rest, fault.HideNewest, req)
 		answer.Header.Del("X-Amz-Crc32")
 		answer.Header.Del("Content-Length")
+	}
+	if fault.Remember {
+		p.answers.Store(req.Operation+string(req.Body), body)
 	}
 	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
