@@ -66,10 +66,8 @@ func esaByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error 
 // esaLoad alternates between loads and reads of the same items by hand.
 func esaLoad(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
 	const id, last = "Figure|loaded", 10
-	for n := range annals.SeqNr(last) {
-		if err := appendOne(ctx, store, id, n); err != nil {
-			return 0, err
-		}
+	if err := appendEqual(ctx, store, id, last, 1, figurePayload); err != nil {
+		return 0, err
 	}
 	byHand := func() (items int, err error) {
 		head, err := b.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("snapshot"), Key: esaKey(id, 0), ConsistentRead: aws.Bool(true)})

@@ -100,21 +100,16 @@ func ownersTotal(ctx context.Context) (float64, error) {
 
 // ownersTogether divides what two owners do by what one does alone, in turns.
 func ownersTogether(ctx context.Context, here, there annals.Store) (float64, error) {
-	const turns, long = 3, 3 * time.Second
-	var commands [2]int64
-	for range turns {
-		for i, hosts := range []string{"EE", "E"} {
+	run := func(hosts string) func() (float64, error) {
+		return func() (float64, error) {
 			owners, err := hosttest.NewOwners(hosts, here, there)
 			if err != nil {
 				return 0, err
 			}
-			err = owners.Run(ctx, "hot", ownersCallers, long)
-			owners.Close()
-			if err != nil {
-				return 0, err
-			}
-			commands[i] += owners.Commands()
+			defer owners.Close()
+			err = owners.Run(ctx, "hot", ownersCallers, 3*time.Second)
+			return float64(owners.Commands()), err
 		}
 	}
-	return float64(commands[0]) / float64(commands[1]), nil
+	return costRatio(2, run("EE"), run("E"))
 }

@@ -35,11 +35,11 @@ func postgresFigures() []Figure {
 			About: "appends per second of 64 writers, each to its own entity, divided by single-row INSERTs per second of 64 writers through a bare pgx pool of 16 or 32 connections, whichever is faster"},
 		{Name: "postgres-append-cpu-64", Goal: AtMost(1.6), Run: onPostgres(appendGroups),
 			About: "processor time of the program and the server for appends of 64 writers, each to its own entity, divided by that of the same rows in INSERTs of 64 rows from arrays through one bare pgx connection"},
-		{Name: "postgres-append-1", Goal: AtLeast(0.95), Run: onPostgres(appendAlone),
+		{Name: "postgres-append-1", Goal: AtLeast(0.95), Run: onPostgres(beside(1, 20, 100*time.Millisecond, (*side).perSecond)),
 			About: "appends per second of one writer, divided by single-row INSERTs per second of one bare pgx connection"},
 		{Name: "postgres-replay", Goal: AtLeast(0.95), Run: onPostgres(replay),
 			About: "events per second of a replay of 20,000 events of 200 bytes, divided by rows per second of the same SELECT through bare pgx"},
-		{Name: "postgres-p99-16", Goal: AtMost(2), Run: onPostgres(slowestOf16),
+		{Name: "postgres-p99-16", Goal: AtMost(2), Run: onPostgres(beside(16, 10, 250*time.Millisecond, (*side).p99)),
 			About: "99th percentile of the duration of an append with 16 writers, divided by that of a single-row INSERT with 16 writers through a bare pgx pool of 16"},
 		{Name: "shared-reads", Goal: AtLeast(0.5), Run: onPostgres(sharedReads),
 			About: "commands a second of 64 callers to one entity, half of them reads, divided by the same with SingleOwner: what it costs that the store confirms each answer"},
@@ -192,14 +192,22 @@ func (s *side) each(ctx context.Context, n int) error {
 
 func (s *side) perSecond() float64 { return float64(len(s.durations)) / s.spent.Seconds() }
 
-// p99 is the 99th percentile of the durations.
-func (s *side) p99() time.Duration { return s.percentile(99) }
+// p99 is the 99th percentile of the durations, in seconds.
+func (s *side) p99() float64 { return s.percentile(99) }
 
-func (s *side) median() time.Duration { return s.percentile(50) }
+func (s *side) median() float64 { return s.percentile(50) }
 
-func (s *side) percentile(n int) time.Duration {
+func (s *side) percentile(n int) float64 {
 	slices.Sort(s.durations)
-	return s.durations[len(s.durations)*n/100]
+	return s.durations[len(s.durations)*n/100].Seconds()
+}
+
+// divided runs two sides alternately, and divides the value of a by that of b.
+func divided(ctx context.Context, turns int, while time.Duration, value func(*side) float64, a, b *side) (float64, error) {
+	if err := inTurns(ctx, turns, while, a, b); err != nil {
+		return 0, err
+	}
+	return value(a) / value(b), nil
 }
 
 // inTurns runs the sides alternately. The first run of each is not counted.
@@ -232,14 +240,6 @@ func groupCommit(ctx context.Context, b *postgresBench) (float64, error) {
 		return 0, err
 	}
 	return ours.perSecond() / max(bare[0].perSecond(), bare[1].perSecond()), nil
-}
-
-func appendAlone(ctx context.Context, b *postgresBench) (float64, error) {
-	ours, bare, err := b.beside(ctx, 1, 20, 100*time.Millisecond)
-	if err != nil {
-		return 0, err
-	}
-	return ours.perSecond() / bare.perSecond(), nil
 }
 
 // appendGroups lets 64 writers append ten times each.
@@ -282,23 +282,16 @@ func (b *postgresBench) insertGroup(ctx context.Context, pool *pgxpool.Pool) fun
 	}
 }
 
-func slowestOf16(ctx context.Context, b *postgresBench) (float64, error) {
-	ours, bare, err := b.beside(ctx, 16, 10, 250*time.Millisecond)
-	if err != nil {
-		return 0, err
-	}
-	return ours.p99().Seconds() / bare.p99().Seconds(), nil
-}
-
 // beside runs so many writers of the store and as many on a bare pool with a connection for each, in turns.
-func (b *postgresBench) beside(ctx context.Context, writers, turns int, while time.Duration) (ours, bare *side, err error) {
-	pool, err := b.bare(ctx, int32(writers))
-	if err != nil {
-		return nil, nil, err
+func beside(writers, turns int, while time.Duration, value func(*side) float64) func(ctx context.Context, b *postgresBench) (float64, error) {
+	return func(ctx context.Context, b *postgresBench) (float64, error) {
+		pool, err := b.bare(ctx, int32(writers))
+		if err != nil {
+			return 0, err
+		}
+		defer pool.Close()
+		return divided(ctx, turns, while, value, newSide(writers, b.writer), newSide(writers, func() func(ctx context.Context) error { return b.inserter(pool) }))
 	}
-	defer pool.Close()
-	ours, bare = newSide(writers, b.writer), newSide(writers, func() func(ctx context.Context) error { return b.inserter(pool) })
-	return ours, bare, inTurns(ctx, turns, while, ours, bare)
 }
 
 // guardedRead runs transactions that read an entity of two events, all of them or the first one. What is behind the end of a read is not guarded.
@@ -330,11 +323,7 @@ func guardedRead(ctx context.Context, b *postgresBench) (float64, error) {
 			}
 		})
 	}
-	guarded, bare := transactions(true), transactions(false)
-	if err := inTurns(ctx, 60, 50*time.Millisecond, guarded, bare); err != nil {
-		return 0, err
-	}
-	return guarded.median().Seconds() / bare.median().Seconds(), nil
+	return divided(ctx, 60, 50*time.Millisecond, (*side).median, transactions(true), transactions(false))
 }
 
 // sharedReads has one of two runtimes confirm its answers.
@@ -361,10 +350,7 @@ func askers(ctx context.Context, s annals.Store, b behavior.EventSourced[int, in
 			}
 		}))
 	}
-	if err := inTurns(ctx, 6, while, sides...); err != nil {
-		return 0, err
-	}
-	return sides[0].perSecond() / sides[1].perSecond(), nil
+	return divided(ctx, 6, while, (*side).perSecond, sides[0], sides[1])
 }
 
 // tally counts the commands that are not 0.
@@ -390,15 +376,15 @@ func pgbench(ctx context.Context, b *postgresBench, writers int) (float64, error
 INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, seq_nr, writer, adapter_manifest, event_ser_id, event_ser_manifest,
 	event_payload, db_timestamp) VALUES (7, 'Bench', 'Bench|pgbench-' || :client_id, :n, '%s', '', %d, '%s', '\x%x', now());
 `, annals.NewWriteID(), postgresPayload.SerializerID, postgresPayload.Manifest, postgresPayload.Data)
-	ours, theirs := newSide(writers, b.writer), 0.0
-	const turns = 4
-	for turn := range turns + 1 {
-		if err := ours.run(ctx, time.Second); err != nil {
-			return 0, err
-		}
-		// Each turn continues with the next numbers.
+	run := 0
+	return costRatio(4, func() (float64, error) {
+		ours := newSide(writers, b.writer)
+		err := ours.run(ctx, time.Second)
+		return ours.perSecond(), err
+	}, func() (float64, error) {
+		run++ // each run continues with the next numbers
 		cmd := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", fmt.Sprint(writers), "-j", fmt.Sprint(min(writers, runtime.NumCPU())), "-T", "1",
-			"-D", fmt.Sprint("n=", turn*10_000_000), "-f", "-", b.url)
+			"-D", fmt.Sprint("n=", run*10_000_000), "-f", "-", b.url)
 		cmd.Stdin = strings.NewReader(script)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -408,17 +394,8 @@ INSERT INTO annals_figures.event_journal (slice, entity_type, persistence_id, se
 		if tps == nil {
 			return 0, fmt.Errorf("pgbench said %s", out)
 		}
-		perSecond, err := strconv.ParseFloat(string(tps[1]), 64)
-		if err != nil {
-			return 0, err
-		}
-		if turn == 0 { // warms up
-			ours.durations, ours.spent = nil, 0
-			continue
-		}
-		theirs += perSecond / turns
-	}
-	return ours.perSecond() / theirs, nil
+		return strconv.ParseFloat(string(tps[1]), 64)
+	})
 }
 
 // pgbenchProgram is on the PATH, or where Debian's package postgresql installs it.

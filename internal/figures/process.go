@@ -42,31 +42,22 @@ func processTimers(ctx context.Context, b *sqliteBench) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	const count, turns = 1000, 4
-	var times [2][]float64
-	for turn := range turns {
-		for n := range count {
-			c := annals.Commit{ID: annals.NewPersistenceID("Figure", fmt.Sprint(turn, "-", n)), Events: []annals.NewEvent{{Payload: figurePayload}}}
-			if _, err := b.store.Journal().Append(ctx, c); err != nil {
-				return 0, err
-			}
-		}
-		for i, run := range []func(context.Context) error{ours, theirs} {
-			begun := time.Now()
-			if err := run(ctx); err != nil {
-				return 0, err
-			}
-			if turn > 0 { // the first turn warms up
-				times[i] = append(times[i], time.Since(begun).Seconds())
-			}
-		}
+	const count, turns = 1000, 3
+	begun := 0
+	begin := func() error {
+		begun++
+		return appendOne(ctx, b.store, annals.NewPersistenceID("Figure", fmt.Sprint(begun)), 0)
 	}
-	for n := range turns * count {
-		if got, _, err := recipients.Load(ctx, fmt.Sprint(n/count, "-", n%count)); err != nil || got != 2 {
+	took, err := medians(turns, clock, times(count, begin), func() error { return ours(ctx) }, func() error { return theirs(ctx) })
+	if err != nil {
+		return 0, err
+	}
+	for n := range begun {
+		if got, _, err := recipients.Load(ctx, fmt.Sprint(n+1)); err != nil || got != 2 {
 			return 0, fmt.Errorf("entity %d has got %d commands, %w", n, got, err)
 		}
 	}
-	return median(times[1]) / median(times[0]), nil
+	return took[2] / took[1], nil
 }
 
 func processByLibrary(store *sqlitestore.Store, recipients *aggregate.Repository[int, int, struct{}]) (func(context.Context) error, error) {

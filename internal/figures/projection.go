@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
@@ -134,10 +133,8 @@ func catchupSQLite(spent func() float64) func(ctx context.Context, b *sqliteBenc
 		}
 		defer func() { err = errors.Join(err, hand.Close()) }()
 		hand.SetMaxOpenConns(1)
-		for _, table := range []string{"ours", "hand"} {
-			if err := sqliteTable(ctx, hand, table); err != nil {
-				return 0, err
-			}
+		if err := errors.Join(sqliteTable(ctx, hand, "ours"), sqliteTable(ctx, hand, "hand")); err != nil {
+			return 0, err
 		}
 		return catchup(ctx, b.store, 20_000, 100, spent, insertSQLite("ours"), func(ctx context.Context, es []envelope) error {
 			tx, err := hand.BeginTx(ctx, nil)
@@ -193,10 +190,8 @@ func catchupPostgres(processors bool) func(ctx context.Context, b *postgresBench
 			return 0, err
 		}
 		defer pool.Close()
-		for _, table := range []string{"ours", "hand"} {
-			if err := postgresTable(ctx, pool, table); err != nil {
-				return 0, err
-			}
+		if err := errors.Join(b.table(ctx, "ours"), b.table(ctx, "hand")); err != nil {
+			return 0, err
 		}
 		spent := clock
 		if processors {
@@ -246,8 +241,8 @@ func sharedRows(ctx context.Context, b *postgresBench) (float64, error) {
 	return took[1].Seconds() / took[4].Seconds(), nil
 }
 
-func postgresTable(ctx context.Context, pool *pgxpool.Pool, name string) error {
-	_, err := pool.Exec(ctx, "CREATE TABLE annals_figures."+name+" (id TEXT, seq_nr BIGINT, data BYTEA, PRIMARY KEY (id, seq_nr))")
+func (b *postgresBench) table(ctx context.Context, name string) error {
+	_, err := b.pool.Exec(ctx, "CREATE TABLE annals_figures."+name+" (id TEXT, seq_nr BIGINT, data BYTEA, PRIMARY KEY (id, seq_nr))")
 	return err
 }
 
@@ -312,21 +307,18 @@ func scale(ctx context.Context) (float64, error) {
 	if err := fill(ctx, store, events); err != nil {
 		return 0, err
 	}
-	spent := map[int]time.Duration{}
-	for turn := range 3 {
-		for _, ranges := range []int{1, 4} {
-			r, err := projection.AtLeastOnce(fmt.Sprint(ranges, " ranges, turn ", turn), sourceOf(store), store, func(ctx context.Context, _ envelope) error {
+	turn := 0
+	with := func(ranges int) func() error {
+		return func() error {
+			turn++
+			r, err := projection.AtLeastOnce(fmt.Sprint("turn ", turn), sourceOf(store), store, func(ctx context.Context, _ envelope) error {
 				return backoff.Sleep(ctx, 2*time.Millisecond)
 			}, projection.Options{Ranges: ranges, Logger: quiet})
 			if err != nil {
-				return 0, err
+				return err
 			}
-			begun := time.Now()
-			if err := r.CatchUp(ctx); err != nil {
-				return 0, err
-			}
-			spent[ranges] += time.Since(begun)
+			return r.CatchUp(ctx)
 		}
 	}
-	return spent[1].Seconds() / spent[4].Seconds(), nil
+	return ratio(2, clock, with(1), with(4))
 }

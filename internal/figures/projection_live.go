@@ -128,12 +128,7 @@ func latencySQLite(one func(handled, awaited float64, err error) (float64, error
 
 func latencyPostgres(one func(handled, awaited float64, err error) (float64, error)) func(ctx context.Context, b *postgresBench) (float64, error) {
 	return func(ctx context.Context, b *postgresBench) (float64, error) {
-		pool, err := b.bare(ctx, 1)
-		if err != nil {
-			return 0, err
-		}
-		defer pool.Close()
-		if err := postgresTable(ctx, pool, "live"); err != nil {
+		if err := b.table(ctx, "live"); err != nil {
 			return 0, err
 		}
 		return one(latency(ctx, b.store, insertPostgres("live")))

@@ -39,7 +39,7 @@ func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, s
 			<-ticks.C
 			i := n * 7 % entities
 			id := annals.NewPersistenceID("Figure", fmt.Sprintf("%016x", uint64(i)*0x9e3779b97f4a7c15))
-			if _, err := store.Journal().Append(ctx, annals.Commit{ID: id, After: last[i], Events: []annals.NewEvent{{Payload: figurePayload}}}); err != nil {
+			if err := appendOne(ctx, store, id, last[i]); err != nil {
 				return 0, err
 			}
 			last[i]++
@@ -56,15 +56,10 @@ func live[T any](ctx context.Context, store projection.TxStore[T], ranges int, s
 
 func livePostgres(ranges int) func(ctx context.Context, b *postgresBench) (float64, error) {
 	return func(ctx context.Context, b *postgresBench) (float64, error) {
-		pool, err := b.bare(ctx, 1)
-		if err != nil {
+		if err := b.table(ctx, "live"); err != nil {
 			return 0, err
 		}
-		defer pool.Close()
-		if err := postgresTable(ctx, pool, "live"); err != nil {
-			return 0, err
-		}
-		spent, err := withServer(ctx, pool)
+		spent, err := withServer(ctx, b.pool)
 		if err != nil {
 			return 0, err
 		}

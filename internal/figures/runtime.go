@@ -127,25 +127,12 @@ func runtimeAllocs(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	asks, err := allocs(ctx, o.ask)
-	if err != nil {
-		return 0, err
-	}
-	appends, err := allocs(ctx, o.append)
-	if err != nil {
-		return 0, err
-	}
-	return asks - appends, o.rt.Shutdown(ctx)
-}
-
-// allocs is how many allocations one call of fn makes, on all goroutines.
-func allocs(ctx context.Context, fn func(context.Context) error) (float64, error) {
 	const calls = 10_000
-	made, err := medians(1, allocations, times(calls, func() error { return fn(ctx) }))
+	made, err := medians(1, allocations, times(calls, func() error { return o.ask(ctx) }), times(calls, func() error { return o.append(ctx) }))
 	if err != nil {
 		return 0, err
 	}
-	return made[0] / calls, nil
+	return (made[0] - made[1]) / calls, o.rt.Shutdown(ctx)
 }
 
 // discard is a store that acknowledges events and keeps none, so that only the runtime needs memory.

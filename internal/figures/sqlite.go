@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -85,8 +84,8 @@ func groupBytesFigure(ctx context.Context, b *sqliteBench) (float64, error) {
 
 // loneFigure alternates after each write: both sides wait for the disk, whose delays would hide the difference.
 func loneFigure(ctx context.Context, b *sqliteBench) (float64, error) {
-	last := make([]annals.SeqNr, 1)
-	return ratio(500, clock, func() error { return b.insert(ctx, 1) }, func() error { return b.appendAs(ctx, 0, last, 1) })
+	write := b.writer()
+	return ratio(500, clock, func() error { return b.insert(ctx, 1) }, func() error { return write(ctx) })
 }
 
 func recoverFigure(ctx context.Context, b *sqliteBench) (float64, error) {
@@ -130,7 +129,7 @@ func sealedFigure(ctx context.Context, b *sqliteBench) (float64, error) {
 	side := func(w int, c codec.Codec[string]) func() error {
 		n := annals.SeqNr(0)
 		return func() (err error) {
-			commit := benchCommit(w, n)
+			commit := benchCommit(benchID(w), n)
 			if commit.Events[0].Payload, err = c.Encode(text); err == nil {
 				_, err = b.store.Journal().Append(ctx, commit)
 			}
@@ -152,6 +151,7 @@ type sqliteBench struct {
 	inserts  *sql.Stmt
 	selects  *sql.Stmt // of the store's rows
 	inserted int
+	written  int // entities
 }
 
 func (b *sqliteBench) open(ctx context.Context) (err error) {
@@ -199,16 +199,8 @@ func (b *sqliteBench) close() error {
 
 // appendGroups is a turn of appends, each writer on a goroutine of its own.
 func (b *sqliteBench) appendGroups(ctx context.Context) func() error {
-	last := make([]annals.SeqNr, writers)
-	return func() error {
-		var wg sync.WaitGroup
-		errs := make([]error, writers)
-		for w := range last {
-			wg.Go(func() { errs[w] = b.appendAs(ctx, w, last, each) })
-		}
-		wg.Wait()
-		return errors.Join(errs...)
-	}
+	ours := newSide(writers, b.writer)
+	return func() error { return ours.each(ctx, each) }
 }
 
 // insertGroups is a turn of the same rows with the bare driver.
@@ -216,15 +208,15 @@ func (b *sqliteBench) insertGroups(ctx context.Context) func() error {
 	return times(each, func() error { return b.insert(ctx, writers) })
 }
 
-func (b *sqliteBench) appendAs(ctx context.Context, w int, last []annals.SeqNr, each int) error {
-	for range each {
-		r, err := b.store.Journal().Append(ctx, benchCommit(w, last[w]))
-		if err != nil {
-			return err
-		}
-		last[w] = r.SeqNr
+// writer appends to an entity of its own.
+func (b *sqliteBench) writer() func(ctx context.Context) error {
+	id, last := benchID(b.written), annals.SeqNr(0)
+	b.written++
+	return func(ctx context.Context) error {
+		r, err := b.store.Journal().Append(ctx, benchCommit(id, last))
+		last = r.SeqNr
+		return err
 	}
-	return nil
 }
 
 var (
@@ -236,8 +228,8 @@ func benchID(w int) annals.PersistenceID {
 	return annals.PersistenceID(fmt.Sprintf("Bench|%d", w))
 }
 
-func benchCommit(w int, after annals.SeqNr) annals.Commit {
-	return annals.Commit{ID: benchID(w), After: after, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{{Payload: benchEvent}}}
+func benchCommit(id annals.PersistenceID, after annals.SeqNr) annals.Commit {
+	return annals.Commit{ID: id, After: after, WriteID: annals.NewWriteID(), Events: []annals.NewEvent{{Payload: benchEvent}}}
 }
 
 // insert is one transaction with so many rows, each of another entity, by a prepared statement.

@@ -77,27 +77,24 @@ func (p *StreamsProxy) Set(s Streams) {
 
 // Split closes the open shards of all streams. Each gets so many children, which divide its keys.
 func (p *StreamsProxy) Split(ctx context.Context, children int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.streams {
-		if err := p.pull(ctx, s); err != nil {
-			return err
-		}
-		s.split(children)
-	}
-	return nil
+	return p.each(ctx, func(s *shards) { s.split(children) })
 }
 
 // Trim removes all but the newest records of the open shards and of their parents, all records of the older shards, and the closed shards
 // that then have none.
 func (p *StreamsProxy) Trim(ctx context.Context, keep int) error {
+	return p.each(ctx, func(s *shards) { s.trim(keep) })
+}
+
+// each changes all streams, with the records that the server has.
+func (p *StreamsProxy) each(ctx context.Context, change func(s *shards)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.streams {
 		if err := p.pull(ctx, s); err != nil {
 			return err
 		}
-		s.trim(keep)
+		change(s)
 	}
 	return nil
 }
