@@ -63,8 +63,7 @@ func (t *transaction) keepClock(ctx context.Context, id annals.PersistenceID) er
 	if err != nil {
 		return err
 	}
-	_, err = t.exec(ctx, `UPDATE annals SET clock = ?`, now)
-	return err
+	return t.exec(ctx, `UPDATE annals SET clock = ?`, now)
 }
 
 // pass makes the times that follow later than micros.

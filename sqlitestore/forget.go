@@ -73,7 +73,7 @@ func (t *stateType) forget(ctx context.Context, tx *transaction, id annals.Persi
 		return err
 	}
 	for _, from := range []string{`event_journal`, t.table} {
-		if _, err := tx.exec(ctx, `DELETE FROM `+from+` WHERE persistence_id = ?`, string(id)); err != nil {
+		if err := tx.exec(ctx, `DELETE FROM `+from+` WHERE persistence_id = ?`, string(id)); err != nil {
 			return err
 		}
 	}

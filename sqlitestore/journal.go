@@ -60,7 +60,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 	}
 	writer := c.WriteID.String()
 	first := t.eventArgs(c.ID, c.After+1, now, c.WriteID, writer, &c.Events[0])
-	_, err = t.exec(ctx, insertFirst, slices.Insert(first, 3, first[2], any(int64(c.After)))...)
+	err = t.exec(ctx, insertFirst, slices.Insert(first, 3, first[2], any(int64(c.After)))...)
 	if isNull(err) {
 		return t.lost(ctx, c, writer, err)
 	}
@@ -69,7 +69,7 @@ func (t *transaction) append(ctx context.Context, c *annals.Commit) (annals.Rece
 	}
 	for i := range c.Events[1:] {
 		n := c.After + 2 + annals.SeqNr(i)
-		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, n, now, c.WriteID, writer, &c.Events[i+1])...); err != nil {
+		if err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, n, now, c.WriteID, writer, &c.Events[i+1])...); err != nil {
 			return annals.Receipt{}, err
 		}
 	}
@@ -195,9 +195,8 @@ func (d *deletion) apply(ctx context.Context, t *transaction) error {
 	now := time.Now()
 	old := now.Add(-keepDeleted).UnixMicro()
 	// The row of after is the last one of the transaction before.
-	if _, err := t.exec(ctx, remove, string(d.id), int64(d.after), int64(until), old); err != nil {
+	if err := t.exec(ctx, remove, string(d.id), int64(d.after), int64(until), old); err != nil {
 		return err
 	}
-	_, err = t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(d.after), int64(until))
-	return err
+	return t.exec(ctx, strip, now.UnixMicro(), string(d.id), int64(d.after), int64(until))
 }

@@ -50,7 +50,7 @@ func (m *member) run(within *txSession) (err error) {
 
 // apply is that of the write, in the goroutine that executes the group.
 func (m *member) apply(ctx context.Context, t *transaction) (err error) {
-	if _, err := t.exec(ctx, `SAVEPOINT member`); err != nil {
+	if err := t.exec(ctx, `SAVEPOINT member`); err != nil {
 		return err
 	}
 	m.lent.Store(true) // when SQLite rolls back the group, what the function writes afterwards is refused
@@ -75,11 +75,11 @@ func (m *member) apply(ctx context.Context, t *transaction) (err error) {
 		err = &annals.Error{Kind: kindOf(err), Err: err}
 	}
 	if err != nil {
-		if _, rolledBack := t.exec(ctx, `ROLLBACK TO member`); rolledBack != nil { // by SQLite, and with it all others
+		if rolledBack := t.exec(ctx, `ROLLBACK TO member`); rolledBack != nil { // by SQLite, and with it all others
 			return rolledBack
 		}
 	}
-	if _, err := t.exec(ctx, `RELEASE member`); err != nil {
+	if err := t.exec(ctx, `RELEASE member`); err != nil {
 		return err
 	}
 	return err

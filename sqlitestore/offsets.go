@@ -153,12 +153,12 @@ func (t *transaction) saveProgress(ctx context.Context, p annals.Progress) error
 		if saved.At(id.Slice()).Through.Compare(o) >= 0 {
 			continue
 		}
-		if _, err := t.exec(ctx, saveOffset, p.Projection, int64(id.Slice()), string(id), int64(o.SeqNr), o.Time.UnixMicro(), now); err != nil {
+		if err := t.exec(ctx, saveOffset, p.Projection, int64(id.Slice()), string(id), int64(o.SeqNr), o.Time.UnixMicro(), now); err != nil {
 			return err
 		}
 	}
 	if through := p.Through; beyond && through.Compare(annals.Offset{}) > 0 {
-		if _, err := t.exec(ctx, deleteCovered+within, append([]any{p.Projection, through.Time.UnixMicro(), int64(through.SeqNr), string(through.ID)}, bounds...)...); err != nil {
+		if err := t.exec(ctx, deleteCovered+within, append([]any{p.Projection, through.Time.UnixMicro(), int64(through.SeqNr), string(through.ID)}, bounds...)...); err != nil {
 			return err
 		}
 	}
@@ -176,12 +176,11 @@ func (t *transaction) replaceRanges(ctx context.Context, projection string, r an
 		return nil
 	}
 	from, to := position.Overlap(r)
-	if _, err := t.exec(ctx, deleteRanges, projection, int64(to), int64(from)); err != nil {
+	if err := t.exec(ctx, deleteRanges, projection, int64(to), int64(from)); err != nil {
 		return err
 	}
 	for _, x := range saved {
-		_, err := t.exec(ctx, saveRange, projection, int64(x.From), int64(x.To), x.Epoch, x.Through.Time.UnixMicro(), int64(x.Through.SeqNr), string(x.Through.ID))
-		if err != nil {
+		if err := t.exec(ctx, saveRange, projection, int64(x.From), int64(x.To), x.Epoch, x.Through.Time.UnixMicro(), int64(x.Through.SeqNr), string(x.Through.ID)); err != nil {
 			return err
 		}
 	}
@@ -196,8 +195,7 @@ func (s offsets) Reset(ctx context.Context, projection string, r annals.SliceRan
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, text+within, append([]any{projection, to.Time.UnixMicro(), int64(to.SeqNr), string(to.ID)}, bounds...)...)
-		if err != nil {
+		if err := t.exec(ctx, text+within, append([]any{projection, to.Time.UnixMicro(), int64(to.SeqNr), string(to.ID)}, bounds...)...); err != nil {
 			return err
 		}
 		return t.replaceRanges(ctx, projection, r, ranges, ranges.Reset(r, to))
@@ -208,7 +206,7 @@ func (s offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 	const text = `DELETE FROM offsets WHERE projection_name = ? AND slice = ? AND persistence_id = ?`
 	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
 		for _, id := range ids {
-			if _, err := t.exec(ctx, text, projection, int64(id.Slice()), string(id)); err != nil {
+			if err := t.exec(ctx, text, projection, int64(id.Slice()), string(id)); err != nil {
 				return err
 			}
 		}

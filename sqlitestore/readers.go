@@ -41,12 +41,12 @@ func (p *readers) readTx(ctx context.Context, fn func(context.Context, *statemen
 	return p.use(ctx, func(r *reader) error {
 		// Without ctx: the BEGIN and the ROLLBACK must not be interrupted, or the transaction would stay open after this call.
 		uninterrupted := context.WithoutCancel(ctx)
-		if _, err := r.exec(uninterrupted, `BEGIN`); err != nil {
+		if err := r.exec(uninterrupted, `BEGIN`); err != nil {
 			r.broken = true
 			return err
 		}
 		err := fn(ctx, r.statements)
-		if _, failed := r.exec(uninterrupted, `ROLLBACK`); failed != nil {
+		if failed := r.exec(uninterrupted, `ROLLBACK`); failed != nil {
 			r.broken = true
 		}
 		return err

@@ -208,7 +208,7 @@ func lookAtVersion(ctx context.Context, q *statements) error {
 
 // looking runs fn in a transaction, which it undoes. It waits while another process keeps it from reading, until ctx ends.
 func looking(ctx context.Context, q *statements, fn func() error) error {
-	if _, err := q.exec(ctx, `BEGIN`); err != nil {
+	if err := q.exec(ctx, `BEGIN`); err != nil {
 		return err
 	}
 	err := patiently(ctx, func() error {
@@ -218,7 +218,7 @@ func looking(ctx context.Context, q *statements, fn func() error) error {
 	if err == nil {
 		err = fn()
 	}
-	_, failed := q.exec(context.WithoutCancel(ctx), `ROLLBACK`)
+	failed := q.exec(context.WithoutCancel(ctx), `ROLLBACK`)
 	return cmp.Or(err, failed)
 }
 
@@ -296,7 +296,7 @@ func run(ctx context.Context, q *statements, statements func() ([]string, error)
 	all, err := statements()
 	for _, text := range all {
 		if err == nil {
-			_, err = q.exec(ctx, text)
+			err = q.exec(ctx, text)
 		}
 	}
 	return err

@@ -37,8 +37,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, insert, int64(id.Slice()), id.Type(), string(id), int64(n), micros, time.Now().UnixMicro(), annals.NewWriteID().String())
-		return err
+		return t.exec(ctx, insert, int64(id.Slice()), id.Type(), string(id), int64(n), micros, time.Now().UnixMicro(), annals.NewWriteID().String())
 	}})
 }
 

@@ -95,10 +95,9 @@ func (t *transaction) saveSnapshot(ctx context.Context, s *annals.Snapshot, now 
 		stored.Time = now
 	}
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
-	_, err := t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), stored.Time.UnixMicro(),
+	return t.exec(ctx, upsert, int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.SeqNr), stored.Time.UnixMicro(),
 		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData,
 		t.checksums.arg(summedSnapshot(&stored)), now.UnixMicro())
-	return err
 }
 
 // summedSnapshot is s in the form of which the checksum is computed.
@@ -108,7 +107,6 @@ func summedSnapshot(s *annals.Snapshot) *annals.Event {
 
 func (s snapshots) Delete(ctx context.Context, id annals.PersistenceID, c annals.SnapshotCriteria) error {
 	return s.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		_, err := t.exec(ctx, `DELETE FROM snapshot WHERE `+criteria, bounds(id, c)...)
-		return err
+		return t.exec(ctx, `DELETE FROM snapshot WHERE `+criteria, bounds(id, c)...)
 	}})
 }

@@ -143,7 +143,7 @@ func (c *stateChange) put(ctx context.Context, t *transaction, last annals.SeqNr
 	}
 
 	if c.Event != nil {
-		if _, err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, state.Revision, micros, c.WriteID, c.WriteID.String(), c.Event)...); err != nil {
+		if err := t.exec(ctx, insertEvent, t.eventArgs(c.ID, state.Revision, micros, c.WriteID, c.WriteID.String(), c.Event)...); err != nil {
 			return annals.Receipt{}, err
 		}
 		t.clock.pass(eventTime(c.Event, micros))
@@ -188,10 +188,9 @@ func (t *stateType) store(ctx context.Context, tx *transaction, s annals.State, 
 	}
 	text = sqltext.WithColumns(text, len(columns), func(i int) (name, value string) { return quote(columns[i]), "?" })
 	metaID, metaManifest, metaData := metadataArgs(s.Metadata)
-	_, err := tx.exec(ctx, text, append([]any{int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.Revision), s.Time.UnixMicro(),
+	return tx.exec(ctx, text, append([]any{int64(s.ID.Slice()), s.ID.Type(), string(s.ID), int64(s.Revision), s.Time.UnixMicro(),
 		int64(s.SerializerID), s.Manifest, blob(s.Data), tagsArg(s.Tags), metaID, metaManifest, metaData, all.String(),
 		tx.checksums.arg(summedState(&s))}, values...)...)
-	return err
 }
 
 func scanStates(ctx context.Context, q *statements, p *page[annals.State], text string, args ...any) error {

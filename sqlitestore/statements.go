@@ -99,21 +99,16 @@ func (s *statements) closeOldest() {
 	delete(s.known, oldest)
 }
 
-// exec returns how many rows text changed.
-func (s *statements) exec(ctx context.Context, text string, args ...any) (changed int64, err error) {
-	err = s.use(ctx, text, func(stmt *statement) error {
+// exec runs text.
+func (s *statements) exec(ctx context.Context, text string, args ...any) error {
+	return s.use(ctx, text, func(stmt *statement) error {
 		named, err := stmt.bound(args)
 		if err != nil {
 			return err
 		}
-		result, err := stmt.Stmt.(sqldriver.StmtExecContext).ExecContext(ctx, named)
-		if err != nil {
-			return err
-		}
-		changed, err = result.RowsAffected()
+		_, err = stmt.Stmt.(sqldriver.StmtExecContext).ExecContext(ctx, named)
 		return err
 	})
-	return changed, err
 }
 
 // row decodes the first row; false when there is none.

@@ -154,16 +154,16 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 			return s.err
 		}
 	}
-	if _, s.err = s.t.exec(uninterrupted, `SAVEPOINT annals`); s.err != nil {
+	if s.err = s.t.exec(uninterrupted, `SAVEPOINT annals`); s.err != nil {
 		return s.err
 	}
 	err := fn(uninterrupted, s.t)
 	if err != nil {
-		if _, s.err = s.t.exec(uninterrupted, `ROLLBACK TO annals`); s.err != nil {
+		if s.err = s.t.exec(uninterrupted, `ROLLBACK TO annals`); s.err != nil {
 			return s.err
 		}
 	}
-	if _, s.err = s.t.exec(uninterrupted, `RELEASE annals`); s.err != nil {
+	if s.err = s.t.exec(uninterrupted, `RELEASE annals`); s.err != nil {
 		return s.err
 	}
 	return err
@@ -173,10 +173,10 @@ func (s *txSession) alone(ctx context.Context, fn func(context.Context, *transac
 // ignored. A savepoint would then begin a transaction of its own, and releasing it would commit. The only way to ask SQLite is a BEGIN,
 // which fails in a transaction.
 func (s *txSession) stillOpen(ctx context.Context) error {
-	if _, err := s.t.exec(ctx, `BEGIN`); err != nil {
+	if err := s.t.exec(ctx, `BEGIN`); err != nil {
 		return nil
 	}
-	_, err := s.t.exec(ctx, `ROLLBACK`)
+	err := s.t.exec(ctx, `ROLLBACK`)
 	return errors.Join(errRolledBack, err)
 }
 

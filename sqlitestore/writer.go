@@ -305,7 +305,7 @@ func (w *writer) apply(g *group) error {
 		return nil
 	}
 	syncing := time.Now()
-	if _, err := w.statements.exec(ctx, `COMMIT`); err != nil {
+	if err := w.statements.exec(ctx, `COMMIT`); err != nil {
 		w.rollback()
 		if uncertain(err) {
 			return &annals.Error{Kind: annals.ErrUnknown, Err: err}
@@ -456,10 +456,10 @@ const checkEvery = 10 * time.Millisecond
 // begin waits for the write lock of the file until ctx ends. It is ErrCorrupt when the files are not there any more.
 func (w *writer) begin(ctx context.Context) error {
 	err := patiently(ctx, func() error {
-		_, err := w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
+		err := w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
 		if err != nil && !busy(err) {
 			w.rollback() // in case an earlier ROLLBACK failed
-			_, err = w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
+			err = w.statements.exec(context.Background(), `BEGIN IMMEDIATE`)
 		}
 		return err
 	})
@@ -471,7 +471,7 @@ func (w *writer) begin(ctx context.Context) error {
 	return err
 }
 
-func (w *writer) rollback() { _, _ = w.statements.exec(context.Background(), `ROLLBACK`) }
+func (w *writer) rollback() { _ = w.statements.exec(context.Background(), `ROLLBACK`) }
 
 // Pauses between two tries for the write lock while another process has it. They are short, because the other process releases the lock
 // only for a moment between two of its groups.
