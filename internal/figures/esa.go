@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -82,10 +80,7 @@ func esaLoad(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (flo
 		}
 		return len(events.Items), nil
 	}
-	load := func() (events int, err error) {
-		_, err = ability.Recover(ctx, store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { events++; return nil })
-		return events, err
-	}
+	load := func() (int, error) { return recovered(ctx, store, id) }
 	// The garbage collector runs about once in so many loads, so that each turn has its part of that work.
 	return ratio(100, clock, times(50, reading(last-1, load)), times(50, reading(last, byHand)))
 }

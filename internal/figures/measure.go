@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 )
 
 // result is the outcome of one figure.
@@ -97,6 +98,12 @@ func replayed(ctx context.Context, s annals.Store, id annals.PersistenceID) (eve
 		events, bytes = events+1, bytes+len(e.Data)
 	}
 	return events, bytes, nil
+}
+
+// recovered counts the events of id that a recovery hands over.
+func recovered(ctx context.Context, s annals.Store, id annals.PersistenceID) (events int, err error) {
+	_, err = ability.Recover(ctx, s, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { events++; return nil })
+	return events, err
 }
 
 // appendEqual appends count events with the same payload to a new entity, in commits of batch.

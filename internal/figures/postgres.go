@@ -20,7 +20,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/entity"
 	"github.com/annals-go/annals/internal/servers/postgres"
@@ -454,10 +453,9 @@ func recoverTen(ctx context.Context, b *postgresBench) (float64, error) {
 			return total, nil
 		})
 	}
-	return ratio(12, spent, each(func(id annals.PersistenceID) (n int, err error) {
-		_, err = ability.Recover(ctx, b.store, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
-		return n, err
-	}), each(func(id annals.PersistenceID) (int, error) { return bareReplay(ctx, b.pool, id) }))
+	return ratio(12, spent,
+		each(func(id annals.PersistenceID) (int, error) { return recovered(ctx, b.store, id) }),
+		each(func(id annals.PersistenceID) (int, error) { return bareReplay(ctx, b.pool, id) }))
 }
 
 // bareReplay scans the same columns.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/annals-go/annals"
-	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/sqlitestore"
@@ -93,10 +92,7 @@ func recoverFigure(ctx context.Context, b *sqliteBench) (float64, error) {
 	if err := appendEqual(ctx, b.store, benchID(0), events, 1, benchEvent); err != nil {
 		return 0, err
 	}
-	recovery := func() (n int, err error) {
-		_, err = ability.Recover(ctx, b.store, benchID(0), func(annals.Snapshot) error { return nil }, func(annals.Event) error { n++; return nil })
-		return n, err
-	}
+	recovery := func() (int, error) { return recovered(ctx, b.store, benchID(0)) }
 	query := func() (int, error) { return b.selectAll(ctx, benchID(0)) }
 	return ratio(40, processorTime, times(500, reading(events, recovery)), times(500, reading(events, query)))
 }
