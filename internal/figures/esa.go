@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore"
 	"github.com/annals-go/annals/dynamostore/esa"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -64,8 +65,10 @@ func esaByHand(ctx context.Context, c *dynamodb.Client, id string, n int) error 
 // esaLoad alternates between loads and reads of the same items by hand.
 func esaLoad(ctx context.Context, b *dynamoBench, store *dynamostore.Store) (float64, error) {
 	const id, last = "Figure|loaded", 10
-	if err := appendEqual(ctx, store, id, last, 1, figurePayload); err != nil {
-		return 0, err
+	for n := range annals.SeqNr(last) {
+		if err := appendOne(ctx, store, id, n); err != nil {
+			return 0, err
+		}
 	}
 	byHand := func() (items int, err error) {
 		head, err := b.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("snapshot"), Key: esaKey(id, 0), ConsistentRead: aws.Bool(true)})
