@@ -158,7 +158,11 @@ func (f readFigure) run(ctx context.Context) (float64, error) {
 		if b.proxy != nil {
 			b.proxy.SetRule(func(dynamo.Request) dynamo.Fault { return f.slow })
 		}
-		return ratio(f.turns, f.spent, f.whole(func() (int, int, error) { return replayed(ctx, store, id) }), f.whole(func() (n, sum int, err error) {
+		compare := ratio
+		if f.slow.Remember {
+			compare = shortest
+		}
+		return compare(f.turns, f.spent, f.whole(func() (int, int, error) { return replayed(ctx, store, id) }), f.whole(func() (n, sum int, err error) {
 			for data, err := range f.byHand(ctx, b.client, id) {
 				if err != nil {
 					return n, sum, err

@@ -149,6 +149,20 @@ func clock() float64 { return time.Since(start).Seconds() }
 
 // medians runs sides in turns, and returns the median of what each has spent.
 func medians(turns int, spent func() float64, sides ...func() error) ([]float64, error) {
+	return summed(turns, spent, median, sides...)
+}
+
+// shortest is ratio for times that are the shortest of all turns: others may use the machine.
+func shortest(turns int, spent func() float64, a, b func() error) (float64, error) {
+	least, err := summed(turns, spent, slices.Min[[]float64], a, b)
+	if err != nil {
+		return 0, err
+	}
+	return least[0] / least[1], nil
+}
+
+// summed runs sides in turns, and returns what of makes of what each has spent.
+func summed(turns int, spent func() float64, of func([]float64) float64, sides ...func() error) ([]float64, error) {
 	all := make([][]float64, len(sides))
 	for turn := range turns + 1 {
 		for i, run := range sides {
@@ -163,7 +177,7 @@ func medians(turns int, spent func() float64, sides ...func() error) ([]float64,
 	}
 	spentBy := make([]float64, len(sides))
 	for i, costs := range all {
-		spentBy[i] = median(costs)
+		spentBy[i] = of(costs)
 	}
 	return spentBy, nil
 }
