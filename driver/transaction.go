@@ -57,8 +57,9 @@ func InTx(ctx context.Context, outer *Store, t Transaction, fn func(ctx context.
 	return t.Guard(ctx, read, written)
 }
 
-// Within reports whether ctx is that of a transaction of s. It is for hosts, which find it by ability.Of: they may have a wrapper of what users hold.
-func (s *store) Within(ctx context.Context) bool { return contexts.InTx(ctx, s.self) }
+// Within reports whether ctx is that of a transaction that calls of s would wait for. It is for hosts, which find it by ability.Of: they may have a
+// wrapper of what users hold.
+func (s *store) Within(ctx context.Context) bool { return s.tx == nil && contexts.InTx(ctx, s.self) }
 
 // transaction is one that the user's function is in.
 type transaction struct {

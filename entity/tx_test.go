@@ -60,6 +60,16 @@ func TestAskWithinATransaction(t *testing.T) {
 		if err := other.InTx(t.Context(), ask); err != nil {
 			t.Errorf("within a transaction of another store: %v", err)
 		}
+		if err := own.InTx(t.Context(), func(ctx context.Context, _ memstore.Tx, in annals.Store) error {
+			inner, err := entity.New(in, account, entity.Options{})
+			if err != nil {
+				return err
+			}
+			_, err = inner.Ask(ctx, "3", 5)
+			return errors.Join(err, inner.Shutdown(ctx))
+		}); err != nil {
+			t.Errorf("of a runtime of the store within the transaction: %v", err)
+		}
 		if balance, err := r.Ask(t.Context(), "1", 0); err != nil || balance != 5 {
 			t.Errorf("balance %d (%v), want 5", balance, err)
 		}
