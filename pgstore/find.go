@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"iter"
-	"strconv"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -12,22 +11,23 @@ import (
 
 // FindStates implements ability.StateFinder.
 func (v *view) FindStates(ctx context.Context, entityType, column string, value any) iter.Seq2[annals.State, error] {
-	t, after := v.s.tableOf(entityType), ""
-	return driver.Pages(ctx, func(ctx context.Context) (page []annals.State, more bool, err error) {
+	t, after, size := v.s.tableOf(entityType), "", pageSize(queryPage)
+	return driver.Pages(ctx, func(ctx context.Context) ([]annals.State, bool, error) {
 		wanted, err := statetype.Find(entityType, t.StateType, column, value, v.s.keep(t))
 		if err != nil {
 			return nil, false, err
 		}
-		is, args := " IS NULL", []any{entityType, after}
+		is, args := " IS NULL", []any{entityType, after, int(size)}
 		if wanted != nil {
-			is, args = " = $3", append(args, wanted)
+			is, args = " = $4", append(args, wanted)
 		}
 		sql := t.fill(`SELECT `+stateColumns+` FROM "durable_state" s WHERE entity_type = $1 AND persistence_id > $2 AND state_ser_id <> 0`+t.newest()) +
-			" AND " + quote(column) + is + ` ORDER BY persistence_id LIMIT ` + strconv.Itoa(queryPage)
-		if page, more, err = v.queryStates(ctx, sql, args...); len(page) > 0 {
+			" AND " + quote(column) + is + ` ORDER BY persistence_id LIMIT $3`
+		page, cut, err := v.queryStates(ctx, sql, args...)
+		if len(page) > 0 {
 			after = string(page[len(page)-1].ID)
 		}
-		return page, more || len(page) == queryPage, err
+		return page, size.full(len(page), int(size), cut), err
 	})
 }
 

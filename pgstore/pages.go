@@ -19,34 +19,27 @@ import (
 // The server sorts all rows that a query matches before it returns the first ones. In a long history that would be all the remaining
 // rows, for every page. So a query has an upper bound in time: estimate for the first page, and for each further one twice the time span
 // of the full page before. A bounded page that is not full is followed by an unbounded one. estimate is nil for tables with one row per entity.
-//
-// A page that is cut counts as full. The pages after it are smaller, because the server sends a page whole.
 func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Offset,
 	estimate func(ctx context.Context, f annals.Filter, limit int) (time.Time, error),
 	read func(ctx context.Context, f annals.Filter, until time.Time, limit int) (page []T, cut bool, err error)) iter.Seq2[T, error] {
 	var until time.Time
 	bounded, left := false, f.Limit // bounded: the page before was bounded, and not full
-	most, cut := queryPage, false   // most: of a page
+	size := pageSize(queryPage)
 	return driver.Pages(ctx, func(ctx context.Context) (page []T, more bool, err error) {
-		limit := most
+		limit := int(size)
 		if f.Limit > 0 {
-			limit = min(left, most)
+			limit = min(left, limit)
 		}
 		if until.IsZero() && !bounded && estimate != nil {
 			if until, err = estimate(ctx, f, limit); err != nil {
 				return nil, false, err
 			}
 		}
-		if page, cut, err = read(ctx, f, until, limit); err != nil {
+		page, cut, err := read(ctx, f, until, limit)
+		if err != nil {
 			return nil, false, err
 		}
-		full := cut || len(page) == limit
-		switch {
-		case cut:
-			most = max(len(page)*pageBytes/keptBytes, 1)
-		case full:
-			most = min(2*most, queryPage)
-		}
+		full := size.full(len(page), limit, cut)
 		if left -= len(page); !full && until.IsZero() || f.Limit > 0 && left == 0 {
 			return page, false, nil
 		}
@@ -60,6 +53,20 @@ func pages[T any](ctx context.Context, f annals.Filter, offset func(T) annals.Of
 		}
 		return page, true, nil
 	})
+}
+
+// pageSize is how many rows the next page of a query has at most. After a page that is cut it is smaller, because the server sends a page whole.
+type pageSize int
+
+// full reports whether rows may follow a page with n of at most limit rows, and prepares the next one.
+func (s *pageSize) full(n, limit int, cut bool) bool {
+	switch {
+	case cut:
+		*s = pageSize(max(n*pageBytes/keptBytes, 1))
+	case n == limit:
+		*s = min(2**s, queryPage)
+	}
+	return cut || n == limit
 }
 
 // recent is how old an offset may be for a query without a bound: little follows it.

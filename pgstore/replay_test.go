@@ -51,7 +51,10 @@ func TestPagesOfLargePayloads(t *testing.T) {
 	const events, each = 70, 1 << 20
 	u := postgres.Schema(t)
 	r := &recorder{}
-	s := openAt(t, with(t, u, "pool_max_conns=1"), pgstore.Options{CreateTables: true, Observer: r})
+	openAt(t, u, pgstore.Options{CreateTables: true})
+	run(t, u, `ALTER TABLE durable_state ADD found TEXT`)
+	s := openAt(t, with(t, u, "pool_max_conns=1"), pgstore.Options{Observer: r, StateTypes: map[string]annals.StateType[pgx.Tx]{
+		"T": {Columns: []string{"found"}, Bind: func(annals.State) (annals.Columns, error) { return nil, nil }}}})
 	storeEvents(t, u, "T|1", events, fmt.Sprintf("repeat('x', %d)", each))
 	run(t, u, `INSERT INTO durable_state (slice, entity_type, persistence_id, revision, db_timestamp, state_ser_id, state_ser_manifest, state_payload, tags)
 		SELECT slice, entity_type, 'T|' || seq_nr, 1, now(), 4, '', event_payload, NULL FROM event_journal`)
@@ -102,6 +105,13 @@ func TestPagesOfLargePayloads(t *testing.T) {
 		}},
 		"query states": {"query states", 5, func() (err error) {
 			for _, failed := range s.Query().States(t.Context(), annals.Filter{}) {
+				err = errors.Join(err, failed)
+				n++
+			}
+			return err
+		}},
+		"find states": {"find states", 4, func() (err error) { // 32, 8, 16, 14
+			for _, failed := range s.Unwrap().(ability.StateFinder).FindStates(t.Context(), "T", "found", nil) {
 				err = errors.Join(err, failed)
 				n++
 			}
