@@ -191,14 +191,14 @@ func (s *backend) lookUp(ctx context.Context, q querier, m *commit) (outcome, er
 	return outcome{err: conflict(m.after, annals.SeqNr(last))}, nil
 }
 
-// confirm locks the row of a write that was found, or of a delete that was done. The server shows a write also when its wait for a synchronous
+// confirm locks the row of a write that was found. The server shows a write also when its wait for a synchronous
 // standby was cancelled, as it is when a connection is closed. The end of a transaction with a lock waits for the standby as well, and so for all that was written before.
 func confirm(ctx context.Context, q querier, lock string, args ...any) error {
 	_, err := q.Exec(ctx, lock, args...)
 	return err
 }
 
-// confirmNone is for a delete that may find no row, because an earlier one has removed it: its transaction waits for synchronous standbys, if there are
+// confirmNone is for a delete that may find nothing to do, because an earlier one has done it: its transaction waits for synchronous standbys, if there are
 // any, only when it writes something. A message for logical decoding needs no row.
 const confirmNone = `SELECT pg_logical_emit_message(TRUE, 'annals', '') WHERE current_setting('synchronous_standby_names') <> ''`
 

@@ -7,8 +7,7 @@ import (
 )
 
 // These statements make one step of DeleteTo. $1 is the id, $2 the number. A step takes the oldest 2000 rows that are still to do, so that it ends
-// far before the server's time-out and readers only ever miss a beginning of the entity. It returns whether there may be more, and where it had
-// nothing to do the number of the newest row. Deletes of one entity run one after the other: side by side they would lock its rows in different
+// far before the server's time-out and readers only ever miss a beginning of the entity. It returns whether there may be more. Deletes of one entity run one after the other: side by side they would lock its rows in different
 // orders. So each step takes the lock of deletes in turn, the first query of the statement.
 const (
 	// Removes the payloads of rows, and rows that are older than 15 minutes. A row without its payload keeps the number of a deleted event taken.
@@ -32,7 +31,7 @@ const (
 					THEN greatest(transaction_timestamp(), nullif(db_timestamp, 'infinity')) ELSE db_timestamp END
 			WHERE persistence_id = $1 AND seq_nr <= (SELECT seq_nr FROM step)
 				AND NOT deleted AND NOT (seq_nr < (SELECT seq_nr FROM newest) AND db_timestamp < transaction_timestamp() - interval '15 minutes'))
-		SELECT n = 2000, (SELECT seq_nr FROM newest WHERE n = 0) FROM step`
+		` + afterStep
 
 	// Removes all rows up to $2, and the last step leaves a marker at $2, as the plugins do: below an earlier delete it is a further marker.
 	// Unlike theirs it is at the last number where $2 is higher, and an entity that was never written gets none.
@@ -51,25 +50,16 @@ const (
 			ON CONFLICT (persistence_id, seq_nr) DO UPDATE SET deleted = TRUE, writer = '', db_timestamp = excluded.db_timestamp,
 				event_ser_id = 0, event_ser_manifest = '', event_payload = ''::bytea, adapter_manifest = '',
 				tags = NULL, meta_ser_id = NULL, meta_ser_manifest = NULL, meta_payload = NULL)
-		SELECT n = 2000, NULL::bigint FROM step`
+		` + afterStep
+
+	afterStep = `SELECT n = 2000 FROM step LEFT JOIN LATERAL (` + confirmNone + ` AND n = 0) sent ON TRUE`
 )
 
-func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) error {
-	done, err := j.deleteSteps(ctx, id, to)
-	if err != nil || done == nil {
-		return err
-	}
-	return j.write(ctx, func(ctx context.Context, q querier) error {
-		return confirm(ctx, q, j.s.sql.lockNewest, string(id), *done)
-	})
-}
-
-// deleteSteps makes the steps of DeleteTo. Where the last one had nothing to do, as after an earlier call, it returns the number of the newest row.
-func (j journal) deleteSteps(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (done *int64, err error) {
+func (j journal) DeleteTo(ctx context.Context, id annals.PersistenceID, to annals.SeqNr) (err error) {
 	for more := true; more && err == nil; {
 		err = j.write(ctx, func(ctx context.Context, q querier) error {
-			return q.QueryRow(ctx, j.s.sql.deleteTo, string(id), int64(to)).Scan(&more, &done)
+			return q.QueryRow(ctx, j.s.sql.deleteTo, string(id), int64(to)).Scan(&more)
 		})
 	}
-	return done, err
+	return err
 }

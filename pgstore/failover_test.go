@@ -290,7 +290,8 @@ func TestStandbyThatDoesNotConfirm(t *testing.T) {
 	writes["delete snapshots"] = func(ctx context.Context) error {
 		return s.Snapshots().Delete(ctx, "T|3", annals.SnapshotCriteria{MaxSeqNr: 1})
 	}
-	for _, name := range []string{"forget", "delete snapshots"} { // the first try removes the rows
+	writes["delete of none"] = func(ctx context.Context) error { return s.Journal().DeleteTo(ctx, "T|4", 1) }
+	for _, name := range []string{"forget", "delete snapshots", "delete of none"} { // the first try removes the rows
 		refused(name, writes[name])
 	}
 	if n := count(t, server.URL, "SELECT (SELECT count(*) FROM event_journal WHERE persistence_id = 'T|4') + (SELECT count(*) FROM snapshot)"); n != 0 {

@@ -42,7 +42,7 @@ func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n ann
 		if last, err := v.s.lastSeqNr(ctx, v.reader(ctx), id); err != nil {
 			return err
 		} else if last == after {
-			if _, err := (journal{v}).deleteSteps(ctx, id, after-1); err != nil {
+			if err := (journal{v}).DeleteTo(ctx, id, after-1); err != nil {
 				return err
 			}
 		}
