@@ -53,6 +53,7 @@ func (r *replay) pages(ctx context.Context, from, to annals.SeqNr, again bool, y
 	defer func() {
 		if r.answer != nil {
 			r.answer.close()
+			r.answer = nil // a recovery may begin again
 		}
 		r.part.free()
 	}()

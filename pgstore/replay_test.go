@@ -139,6 +139,27 @@ func TestPagesOfLargePayloads(t *testing.T) {
 	}
 }
 
+// A recovery that begins again, because another owner has deleted events, reads on from its second beginning and not from a page of the first one.
+func TestRecoverAgainBehindPages(t *testing.T) {
+	t.Parallel()
+	u := postgres.Schema(t)
+	s := openAt(t, u, pgstore.Options{CreateTables: true, Gaps: true})
+	storeEvents(t, u, "T|1", 8000, "repeat('x', CASE WHEN n > 1000 THEN 1 ELSE 2000 END)")
+	n := annals.SeqNr(0)
+	last, err := ability.Recover(t.Context(), s, "T|1", func(s annals.Snapshot) error { n = s.SeqNr; return nil }, func(e annals.Event) error {
+		if n++; e.SeqNr != n {
+			return fmt.Errorf("event %d has number %d", n, e.SeqNr)
+		}
+		if n != 1000 {
+			return nil
+		}
+		return errors.Join(s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "T|1", SeqNr: 1500, Payload: text("x")}), s.Journal().DeleteTo(t.Context(), "T|1", 1500))
+	})
+	if last != 8000 || n != 8000 || err != nil {
+		t.Errorf("last number %d, last event %d, %v", last, n, err)
+	}
+}
+
 // storeEvents stores events of an entity of the type T. payload is an expression for that of event n. Each event has a writer of its own.
 func storeEvents(t *testing.T, url string, id annals.PersistenceID, events int, payload string) {
 	t.Helper()
