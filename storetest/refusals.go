@@ -20,10 +20,11 @@ var refusalCases = []testCase{
 }
 
 func wrongCommits(h *harness) {
-	id := h.id()
-	h.write(id, 0, 2)
+	id, none, size := h.id(), h.id(), h.batch(2)
+	last := h.write(id, 0, 2) + annals.SeqNr(size)
 	for what, change := range map[string]func(c *annals.Commit){
 		"without events":                     func(c *annals.Commit) { c.Events = nil },
+		"without events of a new entity":     func(c *annals.Commit) { c.ID, c.After, c.Events = none, 0, nil },
 		"with After -1":                      func(c *annals.Commit) { c.After = -1 },
 		"with After MaxSeqNr":                func(c *annals.Commit) { c.After = annals.MaxSeqNr },
 		"without an id":                      func(c *annals.Commit) { c.ID = "" },
@@ -35,17 +36,19 @@ func wrongCommits(h *harness) {
 		"with metadata without serializer":   func(c *annals.Commit) { c.Events[0].Metadata = annals.Payload{Data: []byte("x")} },
 		"with a snapshot of number 0":        func(c *annals.Commit) { s := snapshotOf(c.ID, 0); c.Snapshot = &s },
 		"with a snapshot of an older number": func(c *annals.Commit) { s := snapshotOf(c.ID, 2); c.Snapshot = &s },
-		"with a snapshot of a later number":  func(c *annals.Commit) { s := snapshotOf(c.ID, 4); c.Snapshot = &s },
-		"with a snapshot of another entity":  func(c *annals.Commit) { s := snapshotOf("Thing|other", 3); c.Snapshot = &s },
-		"with a snapshot without serializer": func(c *annals.Commit) { c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: 3} },
+		"with a snapshot before its last":    func(c *annals.Commit) { s := snapshotOf(c.ID, last-1); c.Snapshot = &s },
+		"with a snapshot of a later number":  func(c *annals.Commit) { s := snapshotOf(c.ID, last+1); c.Snapshot = &s },
+		"with a snapshot of another entity":  func(c *annals.Commit) { s := snapshotOf("Thing|other", last); c.Snapshot = &s },
+		"with a snapshot without serializer": func(c *annals.Commit) { c.Snapshot = &annals.Snapshot{ID: c.ID, SeqNr: last} },
 	} {
-		c := h.commit(id, 2, 1)
+		c := h.commit(id, 2, size)
 		change(&c)
 		r, err := h.journal().Append(h.ctx, c)
 		h.wantKind(err, annals.ErrInvalid, "append a commit %s (receipt %v)", what, r)
 	}
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 	h.wantLast(id, 2)
+	h.wantLast(none, 0)
 }
 
 func inventedAfter(h *harness) {
