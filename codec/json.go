@@ -18,9 +18,9 @@ import (
 const JSONSerializer = 31
 
 // JSON returns a Type that uses encoding/json. Encode refuses a value that Decode would refuse or change: strings that are not valid UTF-8,
-// values in an interface whose type is not stored, integers in an any that are no float64. Decode also reads payloads that Jackson
-// on the JVM has compressed with gzip, up to 64 MiB. Fields that encoding/json leaves out, such as those of two embedded structs with one name, are
-// not stored.
+// values in an interface whose type is not stored, integers in an any that are no float64, pointers to nil. Decode also reads payloads that
+// Jackson on the JVM has compressed with gzip, up to 64 MiB. Fields that encoding/json leaves out, such as those of two embedded structs with one
+// name, are not stored.
 func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 	check := jsonFormat.Of(reflect.TypeFor[T]())
 	marshal := func(v T) ([]byte, error) {

@@ -200,7 +200,9 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"a field that CBOR leaves out": encodes(struct {
 			V any `json:"v" cbor:"-"`
 		}{int64(1<<60 + 1)}),
-		"two keys of one number": encodes(map[*big.Int]int{big.NewInt(1): 1, big.NewInt(1): 2}),
+		"two keys of one number":   encodes(map[*big.Int]int{big.NewInt(1): 1, big.NewInt(1): 2}),
+		"a pointer to a nil slice": encodes(&struct{ Tags *[]string }{new([]string)}), "to a nil map": encodes(new(map[string]int)),
+		"to a nil pointer": encodes(new(*int)), "to a nil any": encodes(new(any)), "to nil in an any": encodes([]any{new([]int)}),
 	} {
 		if err := encode(); err == nil || !strings.Contains(err.Error(), "codec: encode") {
 			t.Errorf("%s: got %v, want that Encode refuses it", name, err)
@@ -209,6 +211,10 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 	for name, encode := range map[string]func() error{
 		"U+FFFD": encodes("\uFFFD"), "letters after a backslash": encodes(`\ufffd`), "escaped by others": encodes(json.RawMessage(`"\ufffd"`)),
 		"a set": encodes(unordered{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}), "nil interface": encodes[shape](nil),
+		"pointers": encodes(struct {
+			A, B *[]string
+			C    *map[string]int
+		}{nil, &[]string{}, &map[string]int{}}),
 		"an embedded nil": encodes(embeds{}), "any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
 		"integers": encodes(map[string]any{"n": int64(1 << 53), "m": []int{math.MaxInt32}, "k": struct{ N int64 }{-5}}), "many brackets": encodes(strings.Repeat("[{", 20_000)), "wide": encodes(make([]tree, 20_000)),
 		"keys": encodes(map[time.Time]map[int64]any{time.Unix(0, 0).UTC(): {1<<60 + 1: 1}, time.Unix(1, 0).UTC(): nil}),

@@ -22,7 +22,7 @@ const serializer = 33
 
 // Of is the codec of one type. A field has the name in its cbor tag, else the one in its json tag, else its Go name. Map keys are sorted,
 // times are RFC 3339 text. Encode refuses a value that Decode would refuse or change: text that is not valid UTF-8, more than 1,000
-// levels, a value in an interface whose type is not stored, a pointer to the zero time. Fields that the library leaves out, such as those of two
+// levels, a value in an interface whose type is not stored, a pointer to the zero time or to nil. Fields that the library leaves out, such as those of two
 // embedded structs with one name, are not stored. Decode also reads payloads that Jackson on the JVM has compressed with
 // gzip, up to 64 MiB.
 func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {

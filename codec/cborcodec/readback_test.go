@@ -103,7 +103,9 @@ func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
 		}{time.Unix(0, 0).In(time.FixedZone("", 1))}),
 		"seconds in the zone of a key": encodes(map[any]int{time.Unix(0, 0).In(time.FixedZone("", 1)): 1}), "two keys of one time": encodes(map[time.Time]int{time.Unix(0, 0).UTC(): 1, time.Unix(0, 0).In(time.FixedZone("", 0)): 2}),
 		"a pointer to the zero time": encodes(new(time.Time)), "the zero time in an any": encodes([]any{time.Time{}.In(time.FixedZone("", 60))}),
-		"two keys become one": encodes(map[any]int{int8(1): 1, int64(1): 2}),
+		"two keys become one":      encodes(map[any]int{int8(1): 1, int64(1): 2}),
+		"a pointer to a nil slice": encodes(&struct{ Tags *[]string }{new([]string)}), "to a nil map": encodes(new(map[string]int)),
+		"to a nil pointer": encodes(new(*int)), "to a nil any": encodes(new(any)), "to nil in an any": encodes([]any{new([]int)}),
 	} {
 		if err := encode(); err == nil || !strings.Contains(err.Error(), "codec: encode") {
 			t.Errorf("%s: got %v, want that Encode refuses it", name, err)

@@ -21,7 +21,7 @@ type Format struct {
 // Check says how to find out that a value of one type will be read back. The zero Check needs nothing: all values of the type are read back.
 type Check struct {
 	Decode bool // the encoded value must be decoded
-	walk   bool // the value must be searched for times and values in interfaces: see Fault
+	walk   bool // the value must be searched for times, values in interfaces and pointers to nil: see Fault
 	format *Format
 }
 
@@ -55,6 +55,7 @@ func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
 	case reflect.Interface:
 		c.Decode, c.walk = true, true // the type of the value is not known
 	case reflect.Pointer, reflect.Slice, reflect.Array:
+		c.walk = c.walk || t.Kind() == reflect.Pointer && nilable(t.Elem())
 		c.add(t.Elem(), seen)
 	case reflect.Map:
 		c.Decode = c.Decode || t.Key() == timeType || t.Key().Kind() == reflect.Pointer // two keys can have one text
@@ -148,11 +149,18 @@ func (f *Format) elem(v reflect.Value, within bool) string {
 	if v.IsNil() {
 		return ""
 	}
-	v = v.Elem()
-	if f.NilTimes && v.Type() == timeType && v.CanInterface() && v.Interface().(time.Time).IsZero() {
+	in := v.Elem()
+	switch {
+	case f.NilTimes && in.Type() == timeType && in.CanInterface() && in.Interface().(time.Time).IsZero():
 		return "the zero time behind a pointer or in an interface would be read back as nil"
+	case v.Kind() == reflect.Pointer && nilable(in.Type()) && in.IsNil() && !f.implements(in.Type()):
+		return "a pointer to nil would be read back as nil"
 	}
-	return f.fault(v, within)
+	return f.fault(in, within)
+}
+
+func nilable(t reflect.Type) bool {
+	return slices.Contains([]reflect.Kind{reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice}, t.Kind())
 }
 
 // timeFault is the reason why RFC 3339 cannot express the time v: a year has four digits, and the offset of a zone has no seconds.
