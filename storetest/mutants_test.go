@@ -178,6 +178,10 @@ func TestMutants(t *testing.T) {
 			[]string{"REFUSE-5"}},
 		{"leaves out events without data", func() annals.Store { return journaled{memstore.New(), dataless} },
 			[]string{"J-O2"}},
+		{"begins each page of states at the first", func() annals.Store {
+			return memoryAround(changing(func(f *annals.Filter) { f.After = annals.Offset{} }))
+		},
+			[]string{"QUERY-4", "QUERY-21"}},
 		{"ends a query when there are new events", func() annals.Store {
 			s := memstore.New()
 			return queried{s, endsWhenWritten(s)}

@@ -247,7 +247,7 @@ func eventsBySlices(h *harness) {
 	}
 }
 
-// paged queries page after page. The case ends when one has more items than f.Limit.
+// paged queries page after page. The case ends when one has more items than f.Limit, or ends where it begins or before.
 func paged[T any](h *harness, f annals.Filter, read func(f annals.Filter, want int) []T, offset func(T) annals.Offset) (all []T) {
 	h.Helper()
 	for {
@@ -259,7 +259,11 @@ func paged[T any](h *harness, f annals.Filter, read func(f annals.Filter, want i
 			return all
 		}
 		all = append(all, page...)
-		f.After = offset(page[len(page)-1])
+		last := offset(page[len(page)-1])
+		if last.Compare(f.After) <= 0 {
+			h.Fatalf("query with the filter %+v: got %+v as the last of a page, want a later one", f, last)
+		}
+		f.After = last
 	}
 }
 
