@@ -152,12 +152,7 @@ func TestNextHasTheFlags(t *testing.T) {
 // Ids and names of projections that begin with a minus are no flags in the commands that are printed.
 func TestNextOfIDsWithMinus(t *testing.T) {
 	t.Parallel()
-	s := memstore.New()
-	parkAll(t, s, "-p", "broken")
 	event := annals.NewEvent{Payload: annals.Payload{SerializerID: 1, Data: make([]byte, 100)}}
-	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "--x", Events: []annals.NewEvent{event, event, event}}); err != nil {
-		t.Fatal(err)
-	}
 	for args, want := range map[string]string{
 		"ids":                           "show -- --x",
 		"top":                           "show -- --x",
@@ -168,6 +163,11 @@ func TestNextOfIDsWithMinus(t *testing.T) {
 		"projection list":               "projection status -- -p",
 		"trace --rate 9 --type T -- -x": "trace --rate 9 --type T --since 0 -- -x",
 	} {
+		s := memstore.New() // the commands change it
+		parkAll(t, s, "-p", "broken")
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "--x", Events: []annals.NewEvent{event, event, event}}); err != nil {
+			t.Fatal(err)
+		}
 		o := run(t, config(s), strings.Fields(args)...)
 		if !strings.Contains(o.text+o.errors, "next: annals "+want+"\n") {
 			t.Errorf("%s: %+v, want next %s", args, o, want)
