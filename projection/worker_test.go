@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,9 +87,9 @@ func TestWorkerKeepsNoRetriedEntities(t *testing.T) {
 			}
 			return 0
 		}})
-		handled, broken := 0, true
+		handled, mended := 0, atomic.Bool{}
 		r, err := AtLeastOnce("p", Source[int]{Store: s, Codec: codec.JSON[int]("n")}, memstore.New(), func(_ context.Context, e Envelope[int]) error {
-			if broken && e.SeqNr > 1 {
+			if e.SeqNr > 1 && !mended.Load() {
 				return errors.New("on purpose")
 			}
 			handled++
@@ -109,7 +110,7 @@ func TestWorkerKeepsNoRetriedEntities(t *testing.T) {
 			time.Sleep(20 * time.Second)
 		}
 		time.Sleep(10 * time.Minute)
-		broken = false
+		mended.Store(true)
 		for _, id := range ids {
 			if err := parkedOf("p", id.Slice()).Change(ctx, r.offsets, func(p *parkedEntities) error {
 				x, parked := (*p)[id]
