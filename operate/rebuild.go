@@ -24,7 +24,7 @@ func (o *options) rebuildCommand() *cobra.Command {
 			if err := k.changeable(k.opened[0], old); err != nil {
 				return err
 			}
-			k.say("pause", k.next("projection pause", old), "to build it again in place, while nobody reads it: pause it, empty the read model, reset and resume it")
+			k.say("pause", k.next("projection pause", old), "to build it again in place, while nothing reads it: pause it, empty the read model, reset and resume it")
 			k.say("reset", k.next("projection reset --yes", old), "when it is paused, and its read model empty")
 			return unsupported(k.next("projection resume", old), "the program has no Config.Rebuilds for %s, so the command does not know its handlers", name(old))
 		}
