@@ -166,12 +166,12 @@ func summed(turns int, spent func() float64, of func([]float64) float64, sides .
 	all := make([][]float64, len(sides))
 	for turn := range turns + 1 {
 		for i, run := range sides {
-			before := spent()
-			if err := run(); err != nil {
+			cost, err := costing(spent, run)()
+			if err != nil {
 				return nil, err
 			}
 			if turn > 0 { // the first warms up
-				all[i] = append(all[i], spent()-before)
+				all[i] = append(all[i], cost)
 			}
 		}
 	}
@@ -184,14 +184,16 @@ func summed(turns int, spent func() float64, of func([]float64) float64, sides .
 
 // ratio runs two sides in turns. It returns the median of the ratios of what they spend, as spent counts it: a's divided by b's.
 func ratio(turns int, spent func() float64, a, b func() error) (float64, error) {
-	costing := func(side func() error) func() (float64, error) {
-		return func() (float64, error) {
-			before := spent()
-			err := side()
-			return spent() - before, err
-		}
+	return costRatio(turns, costing(spent, a), costing(spent, b))
+}
+
+// costing is side as one that returns what it spends.
+func costing(spent func() float64, side func() error) func() (float64, error) {
+	return func() (float64, error) {
+		before := spent()
+		err := side()
+		return spent() - before, err
 	}
-	return costRatio(turns, costing(a), costing(b))
 }
 
 // costRatio is ratio for sides that return what they spend.
