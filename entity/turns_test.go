@@ -56,8 +56,8 @@ func TestWithdrawnWhileAnotherOwnerWrites(t *testing.T) {
 	})
 }
 
-// An entity is idle after its last command was withdrawn while it waited for the turn of another owner: it makes room for another entity, and
-// Shutdown does not wait for it.
+// An entity whose last command was withdrawn during the turn of another owner is idle: it can be evicted when another entity is loaded, and Shutdown
+// does not wait for it.
 func TestIdleAfterTheLastCommandIsWithdrawn(t *testing.T) {
 	eachKind(t, func(t *testing.T, start starter) {
 		ended, withdraw := context.WithCancel(t.Context())
