@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -9,6 +10,7 @@ import (
 
 // SkipTo is ability.Skipper: it inserts a row for number n that looks as DeleteTo leaves the newest one.
 func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	const newest = `SELECT seq_nr, deleted FROM event_journal WHERE persistence_id = ? ORDER BY seq_nr DESC LIMIT 1`
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
@@ -20,15 +22,18 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		return err
 	}
 	return v.write(ctx, &write{apply: func(ctx context.Context, t *transaction) error {
-		last, err := t.lastSeqNr(ctx, id)
+		last, deleted := annals.SeqNr(0), false
+		_, err := t.row(ctx, newest, []any{string(id)}, func(v *values) {
+			last, deleted = v.seqNr("seq_nr", 1), v.integer("deleted", 0, math.MaxInt64) != 0
+		})
 		switch {
-		case err != nil || last == n:
+		case err != nil || last == n && deleted:
 			return err
 		case last != after:
 			return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
 		case after > 0:
-			newest := deletion{id: id, after: after - 1, to: after}
-			err = newest.apply(ctx, t)
+			event := deletion{id: id, after: after - 1, to: after}
+			err = event.apply(ctx, t)
 		}
 		if err != nil {
 			return err

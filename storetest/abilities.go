@@ -55,6 +55,9 @@ func skipWritten(h *harness) {
 	for _, after := range []annals.SeqNr{1, 3} {
 		h.wantKind(s.SkipTo(h.ctx, id, after, 10), annals.ErrConflict, "skip to 10, after %d, of an entity with two events", after)
 	}
+	for after := range annals.SeqNr(2) { // as when an event is stored after the last number was read
+		h.wantKind(s.SkipTo(h.ctx, id, after, 2), annals.ErrConflict, "skip to 2, after %d, of an entity with two events", after)
+	}
 	h.wantLast(id, 2)
 	h.wantReplay(id, 1, annals.MaxSeqNr, 1, 2)
 }
