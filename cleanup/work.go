@@ -52,17 +52,22 @@ func (w *work) deleteEvents(ctx context.Context, to annals.SeqNr) error {
 	return nil
 }
 
-// extent returns the number of the first event up to to, 0 when there is none, and the entity's last number, or to if that is less.
+// extent returns the number of the first event up to to, 0 when there is none, and the entity's last number, or to if that is less. It is ErrConflict
+// when all events of an entity that is deleted whole are later than the last number: another cleaner has deleted the others, and may not have taken a number.
 func (w *work) extent(ctx context.Context, to annals.SeqNr) (first, last annals.SeqNr, err error) {
 	last, err = w.store.Journal().LastSeqNr(ctx, w.ID) // asked first: what is written after it is above it
 	if last = min(last, to); err != nil || last < 1 {
 		return 0, last, err
 	}
-	for e, err := range w.store.Journal().Replay(ctx, w.ID, 1, last) {
-		if err != nil {
+	for e, err := range w.store.Journal().Replay(ctx, w.ID, 1, to) {
+		switch {
+		case err != nil:
 			return 0, 0, err
+		case e.SeqNr <= last:
+			first = e.SeqNr
+		case w.whole:
+			return 0, 0, &annals.Error{Op: "delete events", ID: w.ID, After: last, Last: e.SeqNr, Kind: annals.ErrConflict}
 		}
-		first = e.SeqNr
 		break
 	}
 	return first, last, nil
