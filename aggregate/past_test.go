@@ -36,13 +36,13 @@ func TestPastIsRefused(t *testing.T) {
 	}
 }
 
-// Another owner saves a snapshot and deletes the events that it covers while a state of the past is being loaded. A snapshot that cannot be
+// Another owner saves a snapshot and deletes the events that it covers, or the entity, while a state of the past is being loaded. A snapshot that cannot be
 // decoded is passed over.
 func TestPastBesideRetention(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		snapshot int    // the number at which the other owner saves one
-		data     string // of it
+		data     string // of it; "" deletes all snapshots instead
 		deletes  annals.SeqNr
 		want     int // 0: the state is lost
 		kind     error
@@ -51,16 +51,25 @@ func TestPastBesideRetention(t *testing.T) {
 		"covers more":        {7, "7", 7, 0, annals.ErrTruncated},
 		"unreadable":         {4, `"x"`, 0, 5, nil},
 		"unreadable, needed": {4, `"x"`, 4, 0, annals.ErrCorrupt},
+		"deleted":            {0, "", annals.MaxSeqNr, 0, annals.ErrTruncated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mem, begun := memstore.New(), false
+			save := func(n int, data string) error {
+				p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: account.Type, Data: []byte(data)}
+				return mem.Snapshots().Save(t.Context(), annals.Snapshot{ID: "Account|a", SeqNr: annals.SeqNr(n), Payload: p})
+			}
 			s := &faulty.Store{Store: mem, Around: func(ctx context.Context, call *faulty.Call, run func() error) error {
 				if call.Op == "replay" && !begun {
 					begun = true
-					p := annals.Payload{SerializerID: codec.JSONSerializer, Manifest: account.Type, Data: []byte(c.data)}
-					if err := errors.Join(mem.Snapshots().Save(ctx, annals.Snapshot{ID: "Account|a", SeqNr: annals.SeqNr(c.snapshot), Payload: p}),
-						mem.Journal().DeleteTo(ctx, "Account|a", c.deletes)); err != nil {
+					var err error
+					if c.data == "" {
+						err = mem.Snapshots().Delete(ctx, "Account|a", annals.SnapshotCriteria{MaxSeqNr: annals.MaxSeqNr})
+					} else {
+						err = save(c.snapshot, c.data)
+					}
+					if err = errors.Join(err, mem.Journal().DeleteTo(ctx, "Account|a", c.deletes)); err != nil {
 						t.Error(err)
 					}
 				}
@@ -74,6 +83,9 @@ func TestPastBesideRetention(t *testing.T) {
 				if _, err := r.Ask(t.Context(), "a", 1); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if err := save(3, "3"); err != nil {
+				t.Fatal(err)
 			}
 			if r, err = aggregate.New(s, account, aggregate.Options{Logger: quiet}); err != nil {
 				t.Fatal(err)

@@ -160,7 +160,7 @@ func (e *sourced[C, E, S, R]) beginsAt(ctx context.Context, r reading, base anna
 		switch {
 		case err != nil && !errors.Is(err, annals.ErrUnsupported):
 			return err
-		case ok && which == r.which && s.SeqNr > r.seen: // it was saved meanwhile
+		case which == r.which && (s.SeqNr < base || s.SeqNr > r.seen): // that of base was deleted, or another one was saved, meanwhile
 			return &annals.Error{Op: "load", ID: e.pid, Kind: annals.ErrTruncated}
 		case ok && which != r.which && s.SeqNr > base:
 			return e.deleted(r, s.SeqNr)
