@@ -44,7 +44,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (b driver.Beginning, err err
 		if more := r.full(); !yield(first, nil) || !more {
 			return
 		}
-		r.pages(ctx, first.Events[len(first.Events)-1].SeqNr+1, annals.MaxSeqNr, true, yield)
+		r.pages(ctx, first.Events[len(first.Events)-1].SeqNr+1, first.Last, true, yield)
 	}
 	return b, err
 }

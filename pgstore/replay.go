@@ -57,10 +57,21 @@ func (r *replay) pages(ctx context.Context, from, to annals.SeqNr, again bool, y
 		}
 		r.part.free()
 	}()
+	begun := 0
 	for next := from; next <= to; {
 		var p driver.Part
 		more := false
 		err := driver.Fetch(ctx, func(ctx context.Context) (err error) {
+			if r.answer == nil {
+				begun++
+			}
+			if begun > 2 && to == annals.MaxSeqNr { // what is written later is left out: a caller that writes as much as it reads comes to an end
+				last, err := r.s.lastSeqNr(ctx, r.reader(ctx), r.id)
+				if err != nil {
+					return err
+				}
+				to = max(last, next)
+			}
 			p, more, err = r.next(ctx, next, to, again)
 			return err
 		})

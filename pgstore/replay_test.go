@@ -14,7 +14,8 @@ import (
 	"github.com/annals-go/annals/pgstore"
 )
 
-// A replay makes few requests: the first page has 200 events, and each further one as many as fit into 8 MiB by the size of those before.
+// A replay makes few requests: the first page has 200 events, and each further one as many as fit into 8 MiB by the size of those before. Before the third
+// page one request reads the last number.
 // The store keeps the memory of a long page.
 func TestReplayRequests(t *testing.T) {
 	t.Parallel()
@@ -24,7 +25,7 @@ func TestReplayRequests(t *testing.T) {
 	for id, c := range map[annals.PersistenceID]struct{ events, bytes, requests int }{
 		"T|one page":     {events: 199, bytes: 200, requests: 1},
 		"T|two pages":    {events: 20_000, bytes: 200, requests: 2},
-		"T|large events": {events: 300, bytes: 100_000, requests: 3}, // 200, 83, 17
+		"T|large events": {events: 300, bytes: 100_000, requests: 3 + 1}, // 200, 83, 17
 	} {
 		t.Run(string(id), func(t *testing.T) {
 			storeEvents(t, u, id, c.events, fmt.Sprintf("repeat('x', %d)", c.bytes))
@@ -91,8 +92,8 @@ func TestPagesOfLargePayloads(t *testing.T) {
 		"replay, and the connection is wanted": {"replay", 1 + 1, func() error {
 			return replay(s, func() error { _, err := s.Journal().LastSeqNr(t.Context(), "T|1"); return err })
 		}},
-		// One request reads the last number, for the guard.
-		"replay in a transaction": {"replay", 1 + 6 + 1, func() error {
+		// One request reads the last number before the third page, and one for the guard.
+		"replay in a transaction": {"replay", 1 + 6 + 2, func() error {
 			return s.InTx(t.Context(), func(_ context.Context, _ pgx.Tx, in annals.Store) error {
 				return replay(in, func() error { return nil })
 			})
@@ -165,4 +166,26 @@ func storeEvents(t *testing.T, url string, id annals.PersistenceID, events int, 
 	t.Helper()
 	run(t, url, fmt.Sprintf(`INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp, event_ser_id, event_ser_manifest, event_payload, writer, adapter_manifest)
 		SELECT %d, 'T', '%s', n, now(), 4, '', convert_to(%s, 'UTF8'), gen_random_uuid(), '' FROM generate_series(1, %d) n`, id.Slice(), id, payload, events))
+}
+
+// A loop that writes an event for each one that it reads comes to an end.
+func TestReplayEnds(t *testing.T) {
+	t.Parallel()
+	u := postgres.Schema(t)
+	s := openAt(t, u, pgstore.Options{CreateTables: true})
+	const events, large = 300, 100_000
+	storeEvents(t, u, "T|1", events, fmt.Sprintf("repeat('x', %d)", large))
+	read, p := 0, annals.Payload{SerializerID: 4, Data: make([]byte, large)}
+	for e, err := range s.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read++; read > 2*events {
+			t.Fatalf("the replay has read event %d", e.SeqNr)
+		}
+		c := annals.Commit{ID: "T|1", After: events + annals.SeqNr(read) - 1, Events: []annals.NewEvent{{Payload: p}}, WriteID: annals.NewWriteID()}
+		if _, err := s.Journal().Append(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -32,7 +32,7 @@ func TestRequests(t *testing.T) {
 		}
 		cost("append", 1, func() error { mustAppend(t, s, commit(id, 0, sqlitestore.PageRows)); return nil })
 		cost("replay of a page", 1, func() error { numbers(t, s, id); return nil })
-		mustAppend(t, s, commit(id, sqlitestore.PageRows, 1))
+		mustAppend(t, s, commit(id, sqlitestore.PageRows, 2))
 		cost("replay of two pages", 2, func() error { numbers(t, s, id); return nil })
 		cost("last number", 1, func() error { _, err := s.Journal().LastSeqNr(ctx, id); return err })
 		cost("put state", 1, func() error { _, err := put(s, id, 0, "x"); return err })

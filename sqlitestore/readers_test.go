@@ -154,3 +154,40 @@ func TestPreparedStatementsAreBounded(t *testing.T) {
 		t.Errorf("the writer keeps %d statements, a reader %d; want at most %d", writer, readers, sqlitestore.MaxStatements)
 	}
 }
+
+// A loop that writes an event for each one that it reads comes to an end, and so does a recovery.
+func TestReplayEnds(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlitestore.Options{})
+	const events = sqlitestore.PageRows + 1
+	last, read := annals.SeqNr(0), 0
+	write := func(n int) {
+		r, err := s.Journal().Append(t.Context(), commit("T|1", last, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = r.SeqNr
+	}
+	write(events)
+	for _, err := range s.Journal().Replay(t.Context(), "T|1", 1, annals.MaxSeqNr) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read++; read > events {
+			t.Fatal("the replay has read events that were written when it had begun")
+		}
+		if write(1); read == 1 {
+			write(events - 1)
+		}
+	}
+	n := last
+	found, err := ability.Recover(t.Context(), s, "T|1", nil, func(e annals.Event) error {
+		if write(1); e.SeqNr == 1 {
+			write(events - 1)
+		}
+		return nil
+	})
+	if found != n || err != nil {
+		t.Errorf("recovered number %d, %v, want %d", found, err, n)
+	}
+}

@@ -37,7 +37,7 @@ func (r *replay) Begin(ctx context.Context, _ bool) (driver.Beginning, error) {
 }
 
 func (r *replay) Rows(ctx context.Context, from, to annals.SeqNr) iter.Seq2[driver.Part, error] {
-	return r.pages(ctx, part{next: from}, to)
+	return r.pages(ctx, part{next: from, known: to}, to)
 }
 
 // Gap is driver.Reader. Where the numbers have no rows, the next row tells whether they were deleted.
@@ -76,6 +76,7 @@ type part struct {
 	snapshot annals.Snapshot
 	found    bool         // the snapshot
 	next     annals.SeqNr // where the next page begins; 0 with the last page
+	known    annals.SeqNr // the entity's last number when the page was read
 }
 
 func (r *replay) fetch(ctx context.Context, from, to annals.SeqNr) (p part, err error) {
@@ -88,20 +89,22 @@ func (r *replay) fetch(ctx context.Context, from, to annals.SeqNr) (p part, err 
 	return p, err
 }
 
-// pages yields a page, if it has been read, and the pages after it.
+// pages yields a page, if it has been read, and the pages after it. What is written after the first page was read is left out: a caller that writes as
+// much as it reads comes to an end.
 func (r *replay) pages(ctx context.Context, p part, to annals.SeqNr) iter.Seq2[driver.Part, error] {
 	return func(yield func(driver.Part, error) bool) {
 		read := len(p.Events) > 0 || p.Deleted > 0 || p.next == 0 // p has been read
 		if read && !yield(p.Part, nil) {
 			return
 		}
-		for p.next > 0 && p.next <= to {
+		for to = min(to, p.known); p.next > 0 && p.next <= to; to = min(to, p.known) {
 			from, again := p.next, read
 			var err error
 			p, err = r.fetch(ctx, from, to)
-			if read = true; again && err == nil && p.next == 0 && p.Last < from-1 { // the entity was forgotten
+			if read = true; again && err == nil && p.next == 0 && p.known < from-1 { // the entity was forgotten
 				err = &annals.Error{ID: r.id, Kind: annals.ErrTruncated}
 			}
+			p.Last = min(p.Last, to)
 			if !yield(p.Part, err) || err != nil {
 				return
 			}
@@ -146,8 +149,8 @@ func (r *replay) page(ctx context.Context, q *statements, from, to annals.SeqNr)
 			return true, err
 		case "last":
 			v.next = snapshotAt
-			p.Last = v.seqNr("seq_nr", 0)
-			r.events = slices.Grow(r.events, int(max(0, min(p.Last-max(from-1, p.snapshot.SeqNr), firstEvents))))
+			p.known = v.seqNr("seq_nr", 0)
+			r.events = slices.Grow(r.events, int(max(0, min(p.known-max(from-1, p.snapshot.SeqNr), firstEvents))))
 			return true, v.corrupt()
 		}
 		if err := row.read(v); err != nil {
@@ -167,10 +170,8 @@ func (r *replay) page(ctx context.Context, q *statements, from, to annals.SeqNr)
 		full = rows > pageRows || r.bytes >= pageBytes
 		return !full, nil
 	})
-	if p.Events = r.events; full {
-		p.Last = 0
-	} else {
-		p.next = 0
+	if p.Events = r.events; !full {
+		p.next, p.Last = 0, p.known
 	}
 	return p, err
 }
