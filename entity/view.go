@@ -11,7 +11,7 @@ import (
 
 // View calls fn with the state of the entity named id and its number: that of its last event, or its revision; 0 when it was never
 // written. The state is valid only while fn runs: fn must not change it or keep parts of it. fn is called on another goroutine while the
-// entity runs no command, so it should be short.
+// entity runs no command, so it should be short and must not wait for a command to the entity.
 //
 // View returns when everything that the state depends on is stored and, unless Options.SingleOwner is set, the store has confirmed
 // that no other owner had written to the entity when View was called, as for an answer of Ask that wrote nothing. When another

@@ -1,6 +1,6 @@
 // Package entitytest tests behaviors without a store, in the form Given, When, Then.
 //
-// Start a scenario with New or NewState. Each event and state is encoded and decoded by the behavior's codec, as if it had been stored and
+// Start a scenario with New or NewState. Each event, and each durable state, is encoded and decoded by the behavior's codec, as if it had been stored and
 // read. A Decide that changes the state that it was given fails the test.
 package entitytest
 
