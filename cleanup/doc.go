@@ -38,7 +38,8 @@
 // # Which entities must not be written meanwhile
 //
 // DeleteBeforeSnapshot may run while entities are written. So may DeleteEntities and ForgetEntities where the store is an
-// ability.Skipper. What is written to an entity during the run is not forgotten: that entity fails with annals.ErrConflict. Events before that may
-// be deleted already, so that an owner which loads the entity finds a part of its events only, until the next run deletes the rest. For
+// ability.Skipper. What is written to an entity during the run is not forgotten: that entity fails with annals.ErrConflict. On DynamoDB, and of an entity
+// with more than 256 events, earlier events may be deleted by then, so that an owner which loads the entity finds the others only, until the next run deletes
+// them, too. For
 // DeleteEvents and DeleteSnapshots the entities must be stopped, because a runtime that has an entity in memory continues with what it knows.
 package cleanup

@@ -36,13 +36,17 @@ func (s *backend) skip(ctx context.Context, q querier, id annals.PersistenceID, 
 	return won, err
 }
 
+// skipDeletes is how many of the last numbers SkipTo deletes in one transaction with the change of the number, so that a conflict leaves them: fewer rows
+// than a step of DeleteTo takes.
+const skipDeletes = 1000
+
 // SkipTo implements ability.Skipper.
 func (v *view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
-	if after > 1 {
+	if after > skipDeletes {
 		if last, err := v.s.lastSeqNr(ctx, v.reader(ctx), id); err != nil {
 			return err
 		} else if last == after {
-			if err := (journal{v}).DeleteTo(ctx, id, after-1); err != nil {
+			if err := (journal{v}).DeleteTo(ctx, id, after-skipDeletes); err != nil {
 				return err
 			}
 		}

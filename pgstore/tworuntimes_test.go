@@ -55,6 +55,11 @@ func TestDeletedBesideRuntimes(t *testing.T) {
 	hosttest.Deleted(t, open(t, pgstore.Options{}))
 }
 
+func TestSkipBesideAnAppend(t *testing.T) {
+	t.Parallel()
+	hosttest.SkipBesideAnAppend(t, open(t, pgstore.Options{}))
+}
+
 func TestHostsLoadThePast(t *testing.T) {
 	t.Parallel()
 	hosttest.Past(t, open(t, pgstore.Options{}))

@@ -16,7 +16,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
 	last, err := v.Journal().LastSeqNr(ctx, id)
 	if err == nil && last == after {
-		err = v.Journal().DeleteTo(ctx, id, after-1)
+		err = v.Journal().DeleteTo(ctx, id, after-deleteBatch) // the others are deleted with the change of the number: a conflict leaves them
 	}
 	if err != nil {
 		return err
@@ -32,8 +32,8 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		case last != after:
 			return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
 		case after > 0:
-			event := deletion{id: id, after: after - 1, to: after}
-			err = event.apply(ctx, t)
+			rest := deletion{id: id, after: max(after-deleteBatch, 0), to: after}
+			err = rest.apply(ctx, t)
 		}
 		if err != nil {
 			return err

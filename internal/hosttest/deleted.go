@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/cleanup"
 	"github.com/annals-go/annals/entity"
@@ -77,4 +79,63 @@ func deleted(ctx context.Context, s annals.Store, id string, retention, reads bo
 		return err
 	}
 	return ask(1, 1, 8)
+}
+
+// SkipBesideAnAppend appends an event beside a skip after the same number, on s, which is an ability.Skipper with transactions of any size. One of them
+// succeeds, and a skip that meets the append has deleted nothing.
+func SkipBesideAnAppend(t *testing.T, s annals.Store) {
+	t.Helper()
+	skipper, err := ability.Of[ability.Skipper](s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(id annals.PersistenceID, after annals.SeqNr, n int) error {
+		c := annals.Commit{ID: id, After: after, Events: make([]annals.NewEvent, n), WriteID: annals.NewWriteID()}
+		for i := range c.Events {
+			c.Events[i].Payload = annals.Payload{SerializerID: 4}
+		}
+		_, err := s.Journal().Append(t.Context(), c)
+		return err
+	}
+	count := func(id annals.PersistenceID) (events int) {
+		for _, err := range s.Journal().Replay(t.Context(), id, 1, annals.MaxSeqNr) {
+			if events++; err != nil {
+				t.Error(err)
+			}
+		}
+		return events
+	}
+	for round := range 60 {
+		id := annals.NewPersistenceID("Skipped", fmt.Sprint(round))
+		if err := write(id, 0, 3); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		var skipped, appended error
+		both.Go(func() { skipped = skipper.SkipTo(t.Context(), id, 3, 4) })
+		both.Go(func() {
+			for range round % 4 { // later in some rounds
+				_, _ = s.Journal().LastSeqNr(t.Context(), id)
+			}
+			appended = write(id, 3, 1)
+		})
+		both.Wait()
+		events := count(id)
+		if (appended == nil) == (skipped == nil) || appended == nil && events != 4 || skipped == nil && events != 0 {
+			t.Errorf("append: %v, skip: %v, %d events", appended, skipped, events)
+		}
+	}
+	for _, n := range []annals.SeqNr{256, 257, 1000, 1001, 2400} { // about what stores delete at once
+		id := annals.NewPersistenceID("Skipped", fmt.Sprint("many-", n))
+		for after := annals.SeqNr(0); after < n; after += 400 {
+			if err := write(id, after, int(min(n-after, 400))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := skipper.SkipTo(t.Context(), id, n, n+1); err != nil || count(id) > 0 {
+				t.Errorf("skip after %d events: %v, and there are %d", n, err, count(id))
+			}
+		}
+	}
 }
