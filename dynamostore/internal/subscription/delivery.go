@@ -17,7 +17,7 @@ const (
 type delivery struct {
 	shard  *reader
 	events []annals.Event
-	upTo   map[annals.PersistenceID]mark
+	upTo   map[annals.PersistenceID]known
 	acks   chan acknowledgement // to the reader of the shard, which alone writes the item of the shard
 	done   chan struct{}        // closed when the reader takes no more of them
 	acked  bool                 // what became of the delivery; to be read when done is closed
@@ -73,13 +73,9 @@ func (r *reader) acknowledge(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.writing, cancel)()
-	marks := make([]plan.Op, 0, len(d.upTo))
-	for id, m := range d.upTo {
-		marks = append(marks, plan.Op{Table: r.Table, Put: m.item(r.name, id)})
-	}
 	s := r.shard
 	s.position = r.position
-	return r.store(ctx, s, marks...)
+	return r.store(ctx, s, d.upTo)
 }
 
 // free stores that no loop holds the shard, and whether it has ended: nothing follows in it. When that fails at the end of the loop, others read
@@ -87,14 +83,18 @@ func (r *reader) acknowledge(ctx context.Context, d *delivery) error {
 func (r *reader) free(ended bool) {
 	s := r.shard
 	s.owner, s.ended = "", ended
-	err := repeated(r.writing, func() error { return r.store(r.writing, s) })
+	err := repeated(r.writing, func() error { return r.store(r.writing, s, nil) })
 	if err != nil && r.holding.Err() == nil {
 		r.fail(err)
 	}
 }
 
-// store stores s as the item of the shard, together with more. It is ErrFenced when another loop has the shard.
-func (r *reader) store(ctx context.Context, s shard, more ...plan.Op) error {
+// store stores s as the item of the shard, together with marks and more. It is ErrFenced when another loop has the shard, or has stored another one of the
+// marks: the items of an entity may be in several shards.
+func (r *reader) store(ctx context.Context, s shard, marks map[annals.PersistenceID]known, more ...plan.Op) error {
+	for id, k := range marks {
+		more = append(more, r.markOp(r.name, id, k))
+	}
 	for {
 		s.write = newWrite()
 		out, err := r.Executor.Write(ctx, plan.Write{Ops: append([]plan.Op{r.swap(s.item(r.name), r.shard.write)}, more...), Refused: plan.Expected})
@@ -103,6 +103,14 @@ func (r *reader) store(ctx context.Context, s shard, more ...plan.Op) error {
 			return err
 		case !out.Refused:
 			r.shard.write, r.shard.position, r.shard.ended, r.stored = s.write, s.position, s.ended, time.Now()
+			for id, k := range marks {
+				r.marks.Change(id, func(now known, there bool) known {
+					if !there {
+						now = k
+					}
+					return known{now.mark, k.mark}
+				})
+			}
 			return nil
 		}
 		// The write before is one of this loop's, when its answer was lost.

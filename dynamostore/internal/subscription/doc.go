@@ -10,6 +10,7 @@
 // round); marks say what is new.
 //
 // The parts of the catch-up and the shards of the stream are leased to loops. Every write for a shard is on condition that no other loop has
-// written its item since, so a loop that has lost a shard cannot acknowledge anything. What a loop has in memory is a view that it renews
+// written its item since, so a loop that has lost a shard cannot acknowledge anything. The marks are written on condition that they are as the reader has
+// read them: the items of an entity can be in several shards. What a loop has in memory is a view that it renews
 // three times in a lease; it hands out no deliveries when its view is older than a lease.
 package subscription

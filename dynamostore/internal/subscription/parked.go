@@ -70,7 +70,7 @@ func (r *reader) park(ctx context.Context, id annals.PersistenceID, err error) e
 	}
 	text := err.Error()
 	p := Parked{id, from, strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), time.Now()}
-	if err := r.store(ctx, r.shard, plan.Op{Table: r.Table, Put: p.item(r.name)}, r.markOf(id)); err != nil {
+	if err := r.store(ctx, r.shard, r.markOf(id), plan.Op{Table: r.Table, Put: p.item(r.name)}); err != nil {
 		return err
 	}
 	r.parked[id] = from
@@ -86,12 +86,10 @@ func (r *reader) waiting(ctx context.Context) error {
 	return err
 }
 
-// markOf stores the mark of id in place of one that is stored, which may be of before the entity was forgotten.
-func (r *reader) markOf(id annals.PersistenceID) plan.Op {
-	if m := r.mark(id); m.seq > 0 {
-		return plan.Op{Table: r.Table, Put: m.item(r.name, id)}
-	}
-	return plan.Op{Table: r.Table, Key: entityKey(r.name, id), Delete: true}
+// markOf is what is known of id, to be stored in place of a mark that may be of before the entity was forgotten.
+func (r *reader) markOf(id annals.PersistenceID) map[annals.PersistenceID]known {
+	k, _ := r.marks.Get(id)
+	return map[annals.PersistenceID]known{id: k}
 }
 
 // Parked returns the parked entities of the subscription name.

@@ -27,10 +27,10 @@ type reader struct {
 	release context.CancelFunc // ends reading: the shard is free when no delivery is open
 
 	building  *delivery
-	marks     plan.Recent[annals.PersistenceID, mark] // of entities that were read
-	parked    map[annals.PersistenceID]annals.SeqNr   // the first numbers that this reader could not read, or others, if the filter has a tag
-	unstored  map[annals.PersistenceID]bool           // entities whose marks are stored with the position
-	truncated map[annals.PersistenceID]int            // how often replays of entities that are not parked were ErrTruncated since the last call of reached
+	marks     plan.Recent[annals.PersistenceID, known] // of entities that were read
+	parked    map[annals.PersistenceID]annals.SeqNr    // the first numbers that this reader could not read, or others, if the filter has a tag
+	unstored  map[annals.PersistenceID]bool            // entities whose marks are stored with the position
+	truncated map[annals.PersistenceID]int             // how often replays of entities that are not parked were ErrTruncated since the last call of reached
 }
 
 // start begins to read s, which is of the stream name, and which this loop holds.
@@ -173,7 +173,7 @@ func (r *reader) reached(ctx context.Context) error {
 	if r.shard.position = r.position; time.Since(r.stored) < r.Lease {
 		return nil
 	}
-	return r.store(ctx, r.shard)
+	return r.store(ctx, r.shard, nil)
 }
 
 // records delivers the events that records tell of. The journal is asked for those of an image that cannot be read.
@@ -261,6 +261,9 @@ func (r *reader) event(ctx context.Context, e annals.Event) error {
 		return err
 	}
 	if e.SeqNr != m.seq+1 { // events are missing, or the entity was forgotten and has begun again
+		if err := r.unchanged(ctx, e.ID); err != nil {
+			return err
+		}
 		again, err := r.replay(ctx, e.ID, max(e.SeqNr-1, m.seq))
 		m = r.mark(e.ID)
 		if err != nil || e.SeqNr <= m.seq || again && e.Time.Before(m.time) { // e is delivered, or from before the entity was forgotten
@@ -310,19 +313,21 @@ func (r *reader) deliver(ctx context.Context, e annals.Event) error {
 		m.born = e.Time
 	}
 	m.gaps = r.Feed.Counts && (before.gaps || e.SeqNr != before.seq+1)
-	if r.filter.Tag == "" || slices.Contains(e.Tags, r.filter.Tag) {
+	fits := r.filter.Tag == "" || slices.Contains(e.Tags, r.filter.Tag)
+	if fits {
 		if d := r.building; d != nil && (len(d.events) == maxEvents || len(d.upTo) == maxEntities) {
 			if err := r.flush(ctx); err != nil {
 				return err
 			}
 		}
 		if r.building == nil {
-			r.building = &delivery{shard: r, upTo: map[annals.PersistenceID]mark{}, acks: make(chan acknowledgement), done: make(chan struct{})}
+			r.building = &delivery{shard: r, upTo: map[annals.PersistenceID]known{}, acks: make(chan acknowledgement), done: make(chan struct{})}
 		}
 		r.building.events = append(r.building.events, e)
-		r.building.upTo[e.ID] = m
 	}
-	r.set(e.ID, m)
+	if r.set(e.ID, m); fits {
+		r.building.upTo[e.ID], _ = r.marks.Get(e.ID)
+	}
 	return nil
 }
 
@@ -340,25 +345,29 @@ func (r *reader) flush(ctx context.Context) error {
 
 // mark is that of id, which remember has been called for.
 func (r *reader) mark(id annals.PersistenceID) mark {
-	m, _ := r.marks.Get(id)
-	return m
+	k, _ := r.marks.Get(id)
+	return k.mark
+}
+
+func (r *reader) learn(id annals.PersistenceID, k known) {
+	r.marks.Change(id, func(known, bool) known { return k })
 }
 
 func (r *reader) set(id annals.PersistenceID, m mark) {
-	r.marks.Change(id, func(mark, bool) mark { return m })
+	r.marks.Change(id, func(k known, _ bool) known { return known{m, k.stored} })
 }
 
 // remember makes the marks of ids known.
 func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error {
 	var unknown []annals.PersistenceID
 	for _, id := range ids {
-		m, ok := r.marks.Get(id)
+		k, ok := r.marks.Get(id)
 		if !ok && r.building != nil {
-			m, ok = r.building.upTo[id]
+			k, ok = r.building.upTo[id]
 		}
 		switch {
 		case ok:
-			r.set(id, m) // also one that is known: otherwise it may be dropped when others are set
+			r.learn(id, k) // also one that is known: otherwise it may be dropped when others are set
 		case !slices.Contains(unknown, id):
 			unknown = append(unknown, id)
 		}
@@ -371,7 +380,18 @@ func (r *reader) remember(ctx context.Context, ids []annals.PersistenceID) error
 		return err
 	}
 	for _, id := range unknown {
-		r.set(id, marks[id])
+		r.learn(id, known{marks[id], marks[id]})
 	}
 	return nil
+}
+
+// unchanged is ErrFenced when the mark of id is not stored any more as it was when this reader read or stored it: other events of the entity are in a shard
+// of another reader, which has acknowledged them. Then this reader ends, and the next one of the shard begins with the marks that are stored.
+func (r *reader) unchanged(ctx context.Context, id annals.PersistenceID) error {
+	marks, err := loadMarks(ctx, r.Executor, r.Table, r.name, []annals.PersistenceID{id})
+	if k, _ := r.marks.Get(id); err == nil && !marks[id].same(k.stored) {
+		r.drop()
+		return errLost
+	}
+	return err
 }

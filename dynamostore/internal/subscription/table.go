@@ -224,6 +224,44 @@ type mark struct {
 	gaps bool      // numbers up to seq are unused, or may be, and the feed counts events
 }
 
+// known is what a reader knows of an entity.
+type known struct {
+	mark        // of the last event that was read
+	stored mark // as the reader has read or stored it
+}
+
+// markOp stores the mark of k, if the mark that is stored is the one that k has. An earlier try may have stored it.
+func (s *Subscriptions) markOp(name string, id annals.PersistenceID, k known) plan.Op {
+	op := plan.Op{Table: s.Table, Put: k.item(name, id), Names: map[string]string{"#seq": attrSeq}, Values: plan.Item{}}
+	if k.seq == 0 {
+		op.Put, op.Key, op.Delete = nil, entityKey(name, id), true
+	}
+	op.Condition = k.stored.stands(op, "stored") + " OR " + k.mark.stands(op, "new")
+	if len(op.Values) == 0 {
+		op.Values = nil
+	}
+	return op
+}
+
+// same reports whether m and other are of the same event.
+func (m mark) same(other mark) bool {
+	return m.seq == other.seq && plan.KeyText(plan.Micros(m.time)) == plan.KeyText(plan.Micros(other.time))
+}
+
+// stands is the condition that m is stored. Its placeholders end with suffix.
+func (m mark) stands(op plan.Op, suffix string) string {
+	if m.seq == 0 {
+		return "attribute_not_exists(#seq)"
+	}
+	seq, at := ":seq_"+suffix, ":time_"+suffix
+	op.Values[seq] = plan.N(m.seq)
+	if m.time.IsZero() {
+		return "#seq = " + seq
+	}
+	op.Names["#time"], op.Values[at] = attrTime, plan.Micros(m.time)
+	return "#seq = " + seq + " AND #time = " + at
+}
+
 // entityKey is the key of the mark of id. The marks of a subscription are in many partitions, since one partition takes 1,000 write units
 // a second. An id that is too long for a key is hashed.
 func entityKey(name string, id annals.PersistenceID) plan.Item {

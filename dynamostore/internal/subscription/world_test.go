@@ -288,8 +288,9 @@ type fakeStream struct {
 	name   string
 	shards []*fakeShard
 	random *random.Source
-	grown  int // so many shards have been made; their ids are in no order
-	near   int // a new record is put before at most so many records that have not been read
+	grown  int  // so many shards have been made; their ids are in no order
+	near   int  // a new record is put before at most so many records that have not been read
+	apart  bool // the items of an entity are in several shards
 }
 
 // fakeShard has the records of the items whose partition keys have a hash from ≤ h < to.
@@ -306,9 +307,12 @@ type fakeShard struct {
 
 const hashes = 1 << 16
 
-func hashOf(image plan.Item) uint64 {
+func (s *fakeStream) hashOf(image plan.Item) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(plan.KeyText(image["pid"])))
+	if s.apart {
+		_, _ = h.Write([]byte(plan.KeyText(image["seq"])))
+	}
 	return h.Sum64() % hashes
 }
 
@@ -328,7 +332,7 @@ func (s *fakeStream) add(image plan.Item, created bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sh := range s.shards {
-		if h := hashOf(image); !sh.closed && sh.from <= h && h < sh.to {
+		if h := s.hashOf(image); !sh.closed && sh.from <= h && h < sh.to {
 			at := len(sh.records)
 			if n := min(s.near, at-sh.read); n > 0 {
 				at -= s.random.IntN(n + 1)
