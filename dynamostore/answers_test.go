@@ -168,6 +168,7 @@ var oddAnswers = []string{
 	`{"UnprocessedItems":{"annals":[{}]}}`, `{"UnprocessedItems":{"annals":[{"PutRequest":{}}]}}`, `{"Table":{}}`, `{"Table":{"TableStatus":"ACTIVE","KeySchema":[{}],"GlobalSecondaryIndexes":[{}]}}`,
 	`{"ConsumedCapacity":{}}`, `{"__type":"TransactionCanceledException","CancellationReasons":[]}`,
 	`{"__type":"TransactionCanceledException","CancellationReasons":[{"Code":"ConditionalCheckFailed","Item":{}},{},{},{},{"Code":"ConditionalCheckFailed"}]}`,
+	`{"Items":[:{}]}`, `{"ItemCollectionMetrics":{"t":[:{}]},"ConsumedCapacity":[:{}]}`, // the SDK panics
 	`{"__type":"TransactionCanceledException"}`, `{"__type":"ConditionalCheckFailedException","Item":{"w":{"S":"x"}}}`, `{"__type":"ConditionalCheckFailedException"}`,
 }
 

@@ -138,14 +138,9 @@ func (c *Client) decode(ctx context.Context, operation *smithy.OperationSchema, 
 	return c.bySDK(ctx, operation, answer, text, out)
 }
 
-// bySDK decodes text, which is of an answer, with the protocol of the SDK. The SDK panics at some texts that are no JSON.
-func (c *Client) bySDK(ctx context.Context, operation *smithy.OperationSchema, answer *http.Response, text []byte, out output) (err error) {
+// bySDK decodes text, which is of an answer, with the protocol of the SDK.
+func (c *Client) bySDK(ctx context.Context, operation *smithy.OperationSchema, answer *http.Response, text []byte, out output) error {
 	answer.Body = io.NopCloser(bytes.NewReader(text))
-	defer func() {
-		answer.Body = http.NoBody // an error keeps the answer, but not the text
-		if p := recover(); p != nil {
-			err = &smithy.DeserializationError{Err: fmt.Errorf("panic: %v", p)}
-		}
-	}()
+	defer func() { answer.Body = http.NoBody }() // an error keeps the answer, but not the text
 	return c.options.Protocol.DeserializeResponse(ctx, operation, dynamodb.TypeRegistry, &smithyhttp.Response{Response: answer}, out)
 }
