@@ -2,7 +2,6 @@ package dynamostore_test
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -44,8 +43,8 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(body, !strings.Contains(body, "__type"))
 	}
 	f.Fuzz(func(t *testing.T, body string, good bool) {
-		if !json.Valid([]byte(body)) || len(body) > 4096 {
-			return // the SDK's to refuse
+		if len(body) > 4096 {
+			return
 		}
 		synctest.Test(t, func(t *testing.T) {
 			service := &script{answer: answer{body: body}}

@@ -7,10 +7,16 @@ import (
 	"github.com/annals-go/annals"
 )
 
-// auditIsDue reports whether to look behind the floor. A Feed that has not caught up has no time for that. Where the Feed has handed over all that
+// auditIsDue reports whether to look behind the floor. A Feed that has not caught up has no time for that, but for the first audit, which comes
+// before the first look: what becomes visible later was not handled before, and is missing before later events. Where the Feed has handed over all that
 // the first audit reads, there is nothing to note, and the audit is not due at once.
 func (f *Feed[T]) auditIsDue() bool {
-	if f.options.Audit <= 0 || !f.caughtUp || f.full {
+	switch {
+	case f.options.Audit <= 0:
+		return false
+	case f.lookedAt.IsZero():
+		return f.audited.IsZero() && time.Since(f.begun.Time) < f.lateness+2*f.options.Audit
+	case !f.caughtUp || f.full:
 		return false
 	}
 	last := f.audited

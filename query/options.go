@@ -20,8 +20,8 @@ type Options struct {
 	// query that remembers so many reads on when the watermark has moved.
 	Window int
 	// Audit is for how long a query finds events and states that become visible after it has passed their time, which the store has promised
-	// not to happen: so much later than Batch.Through has passed it, or less. They are handed over within another Audit. For this, a query that
-	// has caught up reads what is at most twice this time behind Through again, without payloads, once in this time. 0 is 2 minutes where
+	// not to happen: so much later than Batch.Through has passed it, or less. They are handed over within another Audit. For this, a query
+	// reads what is at most twice this time behind Through again, without payloads, when it begins, and once in this time when it has caught up. 0 is 2 minutes where
 	// Capabilities.Lateness is not zero. Elsewhere, with Current, and with a negative Audit nothing is read again. When the watermark has gone back behind
 	// Through, the query reads from there. How far back it can look is also bounded by Window: of so many entities it remembers what was handed over.
 	// With Filter.Tag, an event that becomes visible so late is not found when a later event of its entity was handed over before.
