@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
@@ -16,6 +17,18 @@ import (
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/internal/random"
 )
+
+const hashes = 1 << 16
+
+// hashOf is that of the partition key of an image, and of its whole key when the items of an entity are in several shards.
+func (s *fakeStream) hashOf(image plan.Item) uint64 {
+	h, key := fnv.New64a(), plan.KeyText(image["pid"])
+	if s.apart {
+		key += plan.KeyText(image["seq"])
+	}
+	_, _ = h.Write([]byte(key))
+	return h.Sum64() % hashes
+}
 
 // readModel is what consumers made of their deliveries. It knows the number of each entity, as a table would that has it beside its rows.
 type readModel struct {

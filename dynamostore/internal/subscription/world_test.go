@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"iter"
 	"slices"
 	"strconv"
@@ -303,17 +302,6 @@ type fakeShard struct {
 	times    []time.Time // of the records
 	trimmed  int         // so many of them are removed
 	read     int         // so many of them have been read: their order is fixed
-}
-
-const hashes = 1 << 16
-
-func (s *fakeStream) hashOf(image plan.Item) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(plan.KeyText(image["pid"])))
-	if s.apart {
-		_, _ = h.Write([]byte(plan.KeyText(image["seq"])))
-	}
-	return h.Sum64() % hashes
 }
 
 func newFakeStream(seed uint64) *fakeStream {
