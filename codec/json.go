@@ -20,7 +20,7 @@ const JSONSerializer = 31
 // JSON returns a Type that uses encoding/json. Encode refuses a value that Decode would refuse or change: strings that are not valid UTF-8,
 // values in an interface whose type is not stored, integers in an any that are no float64, pointers to nil. Decode also reads payloads that
 // Jackson on the JVM has compressed with gzip, up to 64 MiB. Fields that encoding/json leaves out, such as those of two embedded structs with one
-// name, are not stored.
+// name, are not stored, and what a MarshalJSON method of a type has replaced or left out is not found.
 func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 	check := jsonFormat.Of(reflect.TypeFor[T]())
 	marshal := func(v T) ([]byte, error) {
@@ -43,7 +43,7 @@ func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 }
 
 func toJSON[T any](v T) ([]byte, error) {
-	data, err := json.Marshal(v)
+	data, err := marshalJSON(v)
 	if err != nil {
 		return nil, jsonFault(err)
 	}
@@ -61,6 +61,9 @@ func fromJSON[T any](data []byte) (T, error) {
 	}
 	return v, nil
 }
+
+// notUTF8 is the fault of a value with a string that is not valid UTF-8.
+const notUTF8 = Fault("a string that is not valid UTF-8")
 
 // jsonFault is err without any part of a value or text. The errors of encoding/json repeat some.
 func jsonFault(err error) error {
@@ -82,7 +85,8 @@ func jsonFault(err error) error {
 	case errors.As(err, &unsupported):
 		return Fault(unsupported.Error())
 	case errors.As(err, &value):
-		return Fault(value.Error()) // "NaN", or the type of a cycle
+		// With encoding/json/v2 its text can contain the keys of maps.
+		return Fault("a value that JSON does not have, such as NaN, or one that contains itself")
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func (k *Kept[T]) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON implements json.Marshaler. The members of Value come first.
 func (k Kept[T]) MarshalJSON() ([]byte, error) {
-	data, err := json.Marshal(k.Value)
+	data, err := marshalJSON(k.Value)
 	if err != nil || len(k.Other) == 0 {
 		return data, err
 	}
@@ -58,7 +58,7 @@ func (k Kept[T]) MarshalJSON() ([]byte, error) {
 	if len(other) == 0 {
 		return data, nil
 	}
-	more, err := json.Marshal(other)
+	more, err := marshalJSON(other)
 	if err != nil || len(own) == 0 {
 		return more, err
 	}

@@ -170,6 +170,11 @@ type folded struct{ text string }
 func (f folded) MarshalText() ([]byte, error)     { return []byte(strings.ToLower(f.text)), nil }
 func (f *folded) UnmarshalText(text []byte) error { f.text = string(text); return nil }
 
+type verbatim struct{ text string }
+
+func (v verbatim) MarshalText() ([]byte, error)     { return []byte(v.text), nil }
+func (v *verbatim) UnmarshalText(text []byte) error { v.text = string(text); return nil }
+
 func encodes[T any](v T) func() error {
 	return func() error {
 		c := codec.JSON[T]("x")
@@ -200,7 +205,10 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"a field that CBOR leaves out": encodes(struct {
 			V any `json:"v" cbor:"-"`
 		}{int64(1<<60 + 1)}),
-		"two keys of one number":   encodes(map[*big.Int]int{big.NewInt(1): 1, big.NewInt(1): 2}),
+		"keys that are pointers":   encodes(map[*big.Int]int{big.NewInt(1): 1, big.NewInt(1): 2}),
+		"invalid UTF-8 in a Kept":  encodes(codec.Kept[map[string]string]{Value: map[string]string{"a": "\xff"}}),
+		"invalid UTF-8 in JSON":    encodes(codec.Kept[struct{}]{Other: map[string]json.RawMessage{"a": json.RawMessage("\"\xff\"")}}),
+		"invalid UTF-8 of a text":  encodes(verbatim{"\xff"}),
 		"a pointer to a nil slice": encodes(&struct{ Tags *[]string }{new([]string)}), "to a nil map": encodes(new(map[string]int)),
 		"to a nil pointer": encodes(new(*int)), "to a nil any": encodes(new(any)), "to nil in an any": encodes([]any{new([]int)}),
 	} {

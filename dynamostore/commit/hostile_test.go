@@ -267,7 +267,10 @@ func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 	const most = 64 << 20
 	e, x := furnished(t)
 	var zeros bytes.Buffer
-	w := gzip.NewWriter(&zeros)
+	w, err := gzip.NewWriterLevel(&zeros, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Write(make([]byte, most/16)); err != nil || w.Close() != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +288,7 @@ func TestDecompressedSize(t *testing.T) { // not parallel: it counts memory
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := e.Offer.On(x).Snapshots.Latest(e.Ctx, id, annals.SnapshotCriteria{})
+	_, _, err = e.Offer.On(x).Snapshots.Latest(e.Ctx, id, annals.SnapshotCriteria{})
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, annals.ErrCorrupt) || took > 8*most {
 		t.Errorf("a snapshot of %d bytes that decompresses to %d: %v, with %d bytes of memory", len(packed), 6*most, err, took)

@@ -56,8 +56,8 @@ func (t *table) Save(ctx context.Context, s annals.Snapshot) error {
 	}
 }
 
-// saveParts returns the item of s. Data that does not fit into one item is compressed. If it still does not fit, it is written in parts,
-// before the item itself.
+// saveParts returns the item of s. Data that does not fit into one item is compressed, if that makes it smaller. If it still does not fit, it is
+// written in parts, before the item itself.
 func (t *table) saveParts(ctx context.Context, s annals.Snapshot) (plan.Item, error) {
 	if len(s.Data) > maxSnapshotBytes {
 		return nil, &annals.Error{Kind: annals.ErrTooLarge, Err: fmt.Errorf("a snapshot of %d bytes, the layout takes %d", len(s.Data), maxSnapshotBytes)}
@@ -71,10 +71,12 @@ func (t *table) saveParts(ctx context.Context, s annals.Snapshot) (plan.Item, er
 	if plan.Size(it) <= t.itemBytes {
 		return it, nil
 	}
-	data := plan.Compress(s.Data)
-	it[attrData], it[attrZip] = plan.B(data), plan.Bool(true)
-	if plan.Size(it) <= t.itemBytes {
-		return it, nil
+	data := s.Data
+	if zipped := plan.Compress(data); len(zipped) < len(data) {
+		data, it[attrData], it[attrZip] = zipped, plan.B(zipped), plan.Bool(true)
+		if plan.Size(it) <= t.itemBytes {
+			return it, nil
+		}
 	}
 	delete(it, attrData)
 	count := 0

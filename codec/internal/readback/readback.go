@@ -58,7 +58,8 @@ func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
 		c.walk = c.walk || t.Kind() == reflect.Pointer && nilable(t.Elem())
 		c.add(t.Elem(), seen)
 	case reflect.Map:
-		c.Decode = c.Decode || t.Key() == timeType || t.Key().Kind() == reflect.Pointer // two keys can have one text
+		c.Decode = c.Decode || t.Key() == timeType // two keys can have one text
+		c.walk = c.walk || t.Key().Kind() == reflect.Pointer
 		c.add(t.Key(), seen)
 		c.add(t.Elem(), seen)
 	case reflect.Struct:
@@ -112,6 +113,9 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 			fault = f.fault(v.Index(i), within)
 		}
 	case reflect.Map:
+		if v.Type().Key().Kind() == reflect.Pointer && v.Len() > 0 {
+			return "a map with pointers as keys: no key that is read is one that was written"
+		}
 		for i := v.MapRange(); fault == "" && i.Next(); {
 			if fault = f.fault(i.Value(), within); fault == "" && v.Type().Key().Kind() != reflect.String { // has nothing to find
 				fault = f.fault(i.Key(), false)
