@@ -56,7 +56,7 @@ func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.
 
 // IDs is annals.Query. It leaves out the library's own ids unless it is asked for their type.
 func (q query) IDs(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
-	fault := claimed(q.s.caps.IDQueries, nil)
+	fault := claimed(q.s.caps.IDQueries, valid.Filter("", annals.Filter{Type: entityType}))
 	return each(ctx, q.s, annals.Call{Op: "query ids"}, fault, idSize, func(ctx context.Context) iter.Seq2[annals.PersistenceID, error] {
 		return func(yield func(annals.PersistenceID, error) bool) {
 			for id, err := range q.d.IDs(ctx, entityType, after) {

@@ -140,13 +140,19 @@ func TestServerThatDeniesWrites(t *testing.T) {
 	}
 }
 
-// A name that a store does not take is an error when the Runner is made.
+// A name that a store does not take, and a type or tag that no entity can have, is an error when the Runner is made.
 func TestNameThatAStoreDoesNotTake(t *testing.T) {
 	t.Parallel()
 	in := inSQLite(t)
 	for _, name := range []string{"a\x00b", "\xff", strings.Repeat("x", in.store.Capabilities().Limits.MaxIDBytes)} {
 		if _, err := in.once(name, in.store, nil, Options{}); !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%.10q: %v", name, err)
+		}
+	}
+	for _, src := range []Source[string]{{Type: "T|"}, {Type: "\xff"}, {Tag: "a\x00"}} {
+		src.Store, src.Codec = in.store, codec.JSON[string]("s")
+		if _, err := AtLeastOnce("p", src, in.store, func(context.Context, Envelope[string]) error { return nil }, Options{}); !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("type %q, tag %q: %v", src.Type, src.Tag, err)
 		}
 	}
 }

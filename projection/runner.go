@@ -37,7 +37,7 @@ type Runner struct {
 type deliver func(ctx context.Context, s step) (int, error)
 
 func newRunner(name string, from stream, codec any, offsets annals.Store, handles bool, o Options, d deliver) (*Runner, error) {
-	faults := []error{o.faults(), valid.Codec(codec)}
+	faults := []error{o.faults(), valid.Codec(codec), valid.FilterFault(from.filter())}
 	switch {
 	case name == "":
 		faults = append(faults, errors.New("the projection has no name"))

@@ -96,7 +96,7 @@ func NewStateFeed(s annals.Store, f annals.Filter, from annals.Position, o Optio
 // init makes f a Feed of s from a position, which needs some features, or says what is wrong with that.
 func (f *Feed[T]) init(op string, s annals.Store, filter annals.Filter, from annals.Position, o Options, needs ...claims.Feature) error {
 	o, err := o.withDefaults(s)
-	err = errors.Join(err, valid.Filter(op, filter), valid.Filter(op, annals.Filter{Slices: from.Slices}))
+	err = errors.Join(err, valid.FilterFault(filter), valid.FilterFault(annals.Filter{Slices: from.Slices}))
 	if filter.After != (annals.Offset{}) || filter.Limit != 0 || filter.Behind != 0 {
 		err = errors.Join(err, errors.New("After, Limit and Behind must be zero: a feed begins at a position and goes on"))
 	}

@@ -95,9 +95,6 @@ func (q query) ids(ctx context.Context, tables []string, entityType string, afte
 	if entityType != "" {
 		from, to = max(from, entityType+"{\xff"), entityType+"|\xff"
 	}
-	if strings.Contains(entityType, "|") {
-		to = "" // no id has such a type
-	}
 	text := idQuery(tables)
 	f := annals.Filter{After: annals.Offset{ID: annals.PersistenceID(from)}}
 	offset := func(id annals.PersistenceID) annals.Offset { return annals.Offset{ID: id} }

@@ -34,6 +34,12 @@ func invalidFilters(h *harness) {
 	if w, err := ability.Of[ability.Watcher](h.store); err == nil && h.caps.EventQueries {
 		ops["watch"] = func(ctx context.Context, f annals.Filter) error { _, err := w.Watch(ctx, f); return err }
 	}
+	if h.caps.IDQueries {
+		for _, entityType := range []string{"Thing|", "\xff"} {
+			_, err := collect(q.IDs(h.ctx, entityType, ""))
+			h.wantNamed(err, annals.ErrInvalid, operation{name: "query ids"}, fmt.Sprintf("of the type %q", entityType))
+		}
+	}
 	for name, run := range ops {
 		for _, f := range []annals.Filter{
 			{Slices: annals.SliceRange{From: -1, To: 5}},
@@ -44,6 +50,9 @@ func invalidFilters(h *harness) {
 			{Slices: annals.SliceRange{From: 2 * annals.SliceCount, To: 2*annals.SliceCount + 1}},
 			{Limit: -1},
 			{Behind: -1},
+			{Type: "Thing|"},
+			{Type: "\xff"},
+			{Tag: "a\x00"},
 		} {
 			h.wantNamed(run(h.ctx, f), annals.ErrInvalid, operation{name: name}, fmt.Sprintf("with the filter %+v", f))
 		}

@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/backoff"
 	"github.com/annals-go/annals/internal/claims"
+	"github.com/annals-go/annals/internal/valid"
 )
 
 // ErrForgotten is the error when something is to be sealed for a subject whose key is destroyed. The error around it is annals.ErrInvalid.
@@ -59,9 +59,10 @@ func NewKeys(store annals.Store, master Master, o Options) (*Keys, error) {
 	}
 	fault("the store is nil", store == nil)
 	fault("the master is nil", master == nil)
-	fault("a Type that contains | or begins with annals.", strings.Contains(o.Type, "|") || strings.HasPrefix(o.Type, "annals."))
 	fault("a negative Cache", o.Cache < 0)
 	fault("a negative Timeout", o.Timeout < 0)
+	o = Options{cmp.Or(o.Type, "SubjectKey"), cmp.Or(o.Cache, time.Minute), cmp.Or(o.Timeout, 5*time.Second)}
+	faults = errors.Join(faults, valid.OwnType(o.Type))
 	if faults != nil {
 		faults = &annals.Error{Op: op, Kind: annals.ErrInvalid, Err: faults}
 	}
@@ -71,7 +72,6 @@ func NewKeys(store annals.Store, master Master, o Options) (*Keys, error) {
 	if err := errors.Join(faults, unsupported); err != nil {
 		return nil, err
 	}
-	o = Options{cmp.Or(o.Type, "SubjectKey"), cmp.Or(o.Cache, time.Minute), cmp.Or(o.Timeout, 5*time.Second)}
 	return &Keys{states: store.States(), master: master, o: o}, nil
 }
 

@@ -203,6 +203,7 @@ func TestFaults(t *testing.T) {
 		"store":   {nil, m, sealed.Options{}, annals.ErrInvalid},
 		"master":  {store, nil, sealed.Options{}, annals.ErrInvalid},
 		"type":    {store, m, sealed.Options{Type: "a|b"}, annals.ErrInvalid},
+		"text":    {store, m, sealed.Options{Type: "\xff"}, annals.ErrInvalid},
 		"library": {store, m, sealed.Options{Type: "annals.keys"}, annals.ErrInvalid},
 		"cache":   {store, m, sealed.Options{Cache: -1}, annals.ErrInvalid},
 		"timeout": {store, m, sealed.Options{Timeout: -1}, annals.ErrInvalid},

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"reflect"
-	"strings"
 
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/internal/valid"
@@ -12,7 +11,7 @@ import (
 // Faults returns all faults of b in one error.
 func Faults[C, E, S, R any](b behavior.EventSourced[C, E, S, R]) error {
 	return errors.Join(
-		typeFault(b.Type), missing("Decide", b.Decide == nil),
+		valid.OwnType(b.Type), missing("Decide", b.Decide == nil),
 		fault(b.Evolve == nil && b.EvolveStored == nil, "Evolve and EvolveStored are both nil: set one of them"),
 		fault(b.Evolve != nil && b.EvolveStored != nil, "Evolve and EvolveStored are both set: set one of them"),
 		fault(b.Metadata != nil && b.EvolveStored == nil, "Metadata is set without EvolveStored"),
@@ -24,13 +23,9 @@ func Faults[C, E, S, R any](b behavior.EventSourced[C, E, S, R]) error {
 
 // StateFaults returns all faults of b in one error.
 func StateFaults[C, S, R any](b behavior.DurableState[C, S, R]) error {
-	return errors.Join(typeFault(b.Type), missing("Decide", b.Decide == nil),
+	return errors.Join(valid.OwnType(b.Type), missing("Decide", b.Decide == nil),
 		fault(b.Metadata != nil && b.Stored == nil, "Metadata is set without Stored"),
 		missing("States (S is an interface)", b.States == nil && isInterface[S]()), valid.Codec(b.States), valid.Codec(b.Metadata))
-}
-
-func typeFault(t string) error {
-	return fault(t == "" || strings.Contains(t, "|") || strings.HasPrefix(t, "annals."), `Type must be non-empty, without "|", and not begin with "annals."`)
 }
 
 func missing(name string, is bool) error { return fault(is, name+" is nil") }

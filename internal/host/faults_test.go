@@ -35,10 +35,12 @@ func TestFaults(t *testing.T) {
 	if err := host.Faults(sourced); err != nil {
 		t.Error(err)
 	}
-	library := sourced
-	library.Type = "annals.counter"
-	if err := host.Faults(library); err == nil || !strings.Contains(err.Error(), "Type") {
-		t.Errorf("a type of the library: got %v", err)
+	for _, name := range []string{"annals.counter", "\xff", "a\x00"} {
+		wrong := sourced
+		wrong.Type = name
+		if err := host.Faults(wrong); err == nil || !strings.Contains(err.Error(), "Type") {
+			t.Errorf("the type %q: got %v", name, err)
+		}
 	}
 	sourced.SnapshotEvery = -1
 	sourced.Events = broken[int]{}

@@ -139,19 +139,52 @@ func Progress(op string, p annals.Progress, l annals.Limits) error {
 
 // Filter says what is wrong with f. op is the operation that f is for.
 func Filter(op string, f annals.Filter) error {
-	faults := []error{sliceFault(f.Slices)}
+	return invalid(op, "", FilterFault(f))
+}
+
+// FilterFault says what is wrong with f, for an error of another operation.
+func FilterFault(f annals.Filter) error {
+	faults := selectionFaults(f)
 	if f.Limit < 0 {
 		faults = append(faults, fmt.Errorf("Limit is %d", f.Limit))
 	}
 	if f.Behind < 0 {
 		faults = append(faults, fmt.Errorf("Behind is %v", f.Behind))
 	}
-	return invalid(op, "", faults...)
+	return errors.Join(faults...)
+}
+
+// selectionFaults are those of what f selects: slices, a type and a tag. Of a type or tag that no entity can have there would be nothing, for ever.
+func selectionFaults(f annals.Filter) []error {
+	faults := []error{sliceFault(f.Slices)}
+	if f.Type != "" {
+		faults = append(faults, Type(f.Type))
+	}
+	if f.Tag != "" {
+		faults = append(faults, tagFault([]string{f.Tag}))
+	}
+	return faults
+}
+
+// Type says what is wrong with the name of an entity type.
+func Type(name string) error {
+	if name == "" || strings.Contains(name, "|") || !validText(name) {
+		return fmt.Errorf("the Type %s is not non-empty valid UTF-8 without \"|\" and U+0000", quote.Text(name))
+	}
+	return nil
+}
+
+// OwnType is Type for an entity type of a program.
+func OwnType(name string) error {
+	if progress.Internal(annals.PersistenceID(name + "|")) {
+		return fmt.Errorf("the Type %s begins with \"annals.\", as those of the library do", quote.Text(name))
+	}
+	return Type(name)
 }
 
 // Subscription says what is wrong with f and the name of a subscription.
 func Subscription(name string, f annals.Filter) error {
-	faults := []error{nameFault("subscription", name), sliceFault(f.Slices)}
+	faults := append(selectionFaults(f), nameFault("subscription", name))
 	if f.After != (annals.Offset{}) || f.Behind != 0 || f.Limit != 0 {
 		faults = append(faults, errors.New("After, Behind and Limit must be zero"))
 	}
