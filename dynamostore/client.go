@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,7 +49,7 @@ type ClientOptions struct {
 	MaxConnections int                     // most connections to the service; 0 is 50
 }
 
-// NewClient returns a client with its own connection pool. Its errors are ErrInvalid for a faulty configuration and ErrUnavailable when ctx
+// NewClient returns a client with its own connection pool. Its errors are ErrInvalid for a faulty configuration, such as one without a region, and ErrUnavailable when ctx
 // has ended. Connections that are not used stay open for 90 seconds; the HTTPClient of the client's Options has a method
 // CloseIdleConnections.
 func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
@@ -56,12 +57,19 @@ func NewClient(ctx context.Context, o ClientOptions) (*dynamodb.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
+	client := dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
 		if o.Endpoint != "" {
 			d.BaseEndpoint = &o.Endpoint
 		}
-	}), nil
+	})
+	if d := client.Options(); d.Region == "" && d.BaseEndpoint == nil {
+		return nil, errNoRegion
+	}
+	return client, nil
 }
+
+// errNoRegion says at once what each request would fail with.
+var errNoRegion = &annals.Error{Op: "open", Kind: annals.ErrInvalid, Err: errors.New("no region: set ClientOptions.Region (region in a URL), AWS_REGION or a shared file")}
 
 // NewStreamsClient is NewClient for DynamoDB Streams, which is a service of its own with an endpoint of its own.
 func NewStreamsClient(ctx context.Context, o ClientOptions) (*dynamodbstreams.Client, error) {
@@ -69,11 +77,15 @@ func NewStreamsClient(ctx context.Context, o ClientOptions) (*dynamodbstreams.Cl
 	if err != nil {
 		return nil, err
 	}
-	return dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
+	client := dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
 		if o.Endpoint != "" {
 			d.BaseEndpoint = &o.Endpoint
 		}
-	}), nil
+	})
+	if d := client.Options(); d.Region == "" && d.BaseEndpoint == nil {
+		return nil, errNoRegion
+	}
+	return client, nil
 }
 
 // config is what a client of any service is made with.

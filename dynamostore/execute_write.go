@@ -252,7 +252,7 @@ func (e *engine) fitsOne(ops []plan.Op, own []types.TransactWriteItem) error {
 		it, table := op.Item(), e.tables[op.Table]
 		at := place{op.Table, plan.KeyText(it[table.Hash.Name]), plan.KeyText(it[table.Range.Name])}
 		if touched[at] {
-			return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("one item is written twice in a transaction")}
+			return &annals.Error{Kind: annals.ErrInvalid, Err: errors.New("one item is written twice: give each entity one command in a transaction")}
 		}
 		touched[at] = true
 	}

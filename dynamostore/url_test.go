@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -135,13 +136,17 @@ func TestClosedStoresLeaveNoConnections(t *testing.T) {
 }
 
 func TestOpenURLRefuses(t *testing.T) {
-	t.Parallel()
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	openers := annals.Openers{"dynamodb": dynamostore.Options{}.OpenURL}
 	for _, u := range []string{
 		"dynamodb:?layout=none", "dynamodb:?tabel=x", "dynamodb:?connections=-1", "dynamodb:?create=perhaps", "dynamodb://host/?table=x",
 		"dynamodb:?table=orders;x=1", "dynamodb:?table=orders&%zz", "dynamodb:?%zz", "dynamodb:?table=a&table=b", "dynamodb:?table=",
 		"dynamodb:orders", "dynamodb:///orders", "dynamodb:?shards=8", "dynamodb:?layout=j5ik2o&table=x", "dynamodb:?table=x#y",
 		"dynamodb:?layout=j5ik2o&journal.sort_key=none", "dynamodb:?endpoint=localhost:8000",
+		"dynamodb:", // no region
 	} {
 		if s, err := openers.Open(t.Context(), u); s != nil || !errors.Is(err, annals.ErrInvalid) {
 			t.Errorf("%s: %v, %v", u, s, err)

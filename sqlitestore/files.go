@@ -35,6 +35,9 @@ func createFile(path string, open func(modeof ...string) error) error {
 	}
 	model, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-mode-*")
 	if err != nil {
+		if e := (*fs.PathError)(nil); errors.As(err, &e) {
+			e.Path = filepath.Dir(path) // the caller knows nothing of the file that cannot be made there
+		}
 		return err
 	}
 	defer func() { _ = os.Remove(model.Name()) }()

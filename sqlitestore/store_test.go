@@ -151,7 +151,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"not a database", text, annals.ErrInvalid, "not a database"},
 		{"newer schema", newer, annals.ErrUnsupported, "version 7, this release knows 5"},
 		{"folder", dir, annals.ErrInvalid, "names a folder"},
-		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrInvalid, "no such file or directory"},
+		{"missing folder", filepath.Join(dir, "no", "annals.db"), annals.ErrInvalid, filepath.Join(dir, "no") + ": no such file or directory"},
 		{"file for a folder", filepath.Join(text, "annals.db"), annals.ErrInvalid, "not a directory"},
 		{"another program's table", made("theirs.db", `CREATE TABLE Snapshot (id INTEGER)`), annals.ErrInvalid, `a table "snapshot" that is not`},
 		{"another program's table annals", made("annals.db", `CREATE TABLE annals (year INTEGER)`), annals.ErrInvalid, "no such column: version"},
