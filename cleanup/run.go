@@ -37,7 +37,11 @@ func (c *Cleaner) run(ctx context.Context, op string, needs []claims.Feature, id
 			return c.feed(feeding, ids, results, func(id annals.PersistenceID, result chan<- Result) {
 				wg.Go(func() {
 					w := work{Cleaner: c, Result: Result{ID: id}}
-					w.Err = each(ctx, &w)
+					if progress.Internal(id) {
+						w.Err = &annals.Error{Op: op, ID: id, Kind: annals.ErrInvalid, Err: errors.New("the type is one of the library's own")}
+					} else {
+						w.Err = each(ctx, &w)
+					}
 					result <- w.Result
 				})
 			})
@@ -103,10 +107,6 @@ func (c *Cleaner) feed(ctx context.Context, ids iter.Seq2[annals.PersistenceID, 
 		case results <- result:
 		case <-ctx.Done():
 			return ctx.Err()
-		}
-		if progress.Internal(id) {
-			result <- Result{ID: id, Err: &annals.Error{ID: id, Kind: annals.ErrInvalid, Err: errors.New("the type is one of the library's own")}}
-			continue
 		}
 		begin(id, result)
 	}

@@ -417,7 +417,8 @@ func TestIDsOfTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := c.DeleteEntities(t.Context(), cleanup.IDs(id, "T|1"))
-	if failed := (*cleanup.Error)(nil); !errors.As(err, &failed) || report.Failed != 1 || report.Entities != 2 || !errors.Is(failed.Failed[0].Err, annals.ErrInvalid) {
+	if failed := (*cleanup.Error)(nil); !errors.As(err, &failed) || report.Failed != 1 || report.Entities != 2 || !errors.Is(failed.Failed[0].Err, annals.ErrInvalid) ||
+		!strings.Contains(failed.Failed[0].Err.Error(), `delete entities "annals.projection|p"`) {
 		t.Errorf("got %+v, %v", report, err)
 	}
 	if _, there, err := s.States().Get(t.Context(), id); err != nil || !there {
