@@ -37,7 +37,7 @@ var rules = []struct {
 	{pkg: "codec", may: "root codec/internal/..."},
 	{pkg: "codec/internal/..."},
 	{pkg: "codec/protocodec", may: "root codec", libs: "google.golang.org/protobuf"},
-	{pkg: "codec/sealed", may: "root codec internal/backoff internal/claims"},
+	{pkg: "codec/sealed", may: "root codec internal/backoff internal/claims internal/valid"},
 	{pkg: "codec/cborcodec", may: "root codec codec/internal/...", libs: "github.com/fxamacker/cbor/v2"},
 
 	{pkg: "entity", may: "root ability codec behavior internal/backoff internal/contexts internal/host internal/panics"},
@@ -78,7 +78,7 @@ var rules = []struct {
 	{pkg: "internal/claims", may: "root"}, // for hosts
 	{pkg: "internal/quote"},
 	{pkg: "internal/random"},                                       // the random choices of tests
-	{pkg: "internal/valid", may: "root ability internal/progress"}, // for package driver and hosts
+	{pkg: "internal/valid", may: "root ability internal/progress"}, // for package driver, hosts and sealed
 	{pkg: "internal/panics", may: "root"},
 	{pkg: "internal/position", may: "root"}, // for stores, feeds and projections
 	{pkg: "internal/progress", may: "root"}, // for hosts, projections, queries, pgstore, driver and valid
