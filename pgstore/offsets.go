@@ -121,7 +121,7 @@ func idColumns(ids []annals.PersistenceID) (slices []int32, texts []string) {
 
 func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 	if (p.Epoch != 0 || p.Through.Compare(annals.Offset{}) != 0) && !v.s.epoch.exists() {
-		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs and positions", v.s.epoch.name)}
+		return &annals.Error{Kind: annals.ErrUnsupported, Err: fmt.Errorf("there is no table %s for epochs and positions: Migrate creates it", v.s.epoch.name)}
 	}
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return v.save(ctx, tx, p) })
 }
