@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -64,7 +65,7 @@ func (f Finding) Accepted() bool { return f.Code == ability.Hole }
 const suspects = 64
 
 // Store checks the store, and yields a step for each entity. An entity with findings comes after its second look, so later than others. An error of the
-// store comes last. ErrUnsupported for a store that is no ability.Checker, or, without Options.IDs, no ability.Scanner.
+// store comes last. ErrInvalid for an empty id in Options.IDs. ErrUnsupported for a store that is no ability.Checker, or, without Options.IDs, no ability.Scanner.
 func Store(ctx context.Context, s annals.Store, o Options) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		r, err := newRun(ctx, s, o)
@@ -109,6 +110,9 @@ func newRun(ctx context.Context, s annals.Store, o Options) (r *run, err error) 
 	r = &run{Options: o, ctx: ctx, store: s, at: o.After}
 	if r.checker, err = ability.Of[ability.Checker](s); err != nil {
 		return r, err
+	}
+	if slices.Contains(o.IDs, "") {
+		return r, &annals.Error{Op: "verify", Kind: annals.ErrInvalid, Err: errors.New("an id is empty")}
 	}
 	if caps := s.Capabilities(); !o.Since.IsZero() && !caps.Times && !caps.States {
 		return r, &annals.Error{Op: "verify", Kind: annals.ErrUnsupported, Err: errors.New("the store keeps no times, so it does not know what has changed since")}

@@ -37,6 +37,16 @@ func newStore(t *testing.T) annals.Store {
 	return s
 }
 
+// No entity has an empty id, such as that of a variable which is not set: it is not sound.
+func TestEmptyID(t *testing.T) {
+	t.Parallel()
+	for _, err := range verify.Store(t.Context(), newStore(t), verify.Options{IDs: []annals.PersistenceID{"T|a", ""}}) {
+		if !errors.Is(err, annals.ErrInvalid) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A run goes on before the entity that it could not check, and before each that waits for its second look.
 func TestGoesOnBeforeAFailure(t *testing.T) {
 	t.Parallel()
