@@ -93,7 +93,7 @@ func (p *page) repeats(w http.ResponseWriter, r *http.Request, template string, 
 			a := p.answer(r)
 			a.ctx = ctx
 			shown, err := read(a, r)
-			if err != nil {
+			if err != nil || ctx.Err() != nil { // what was read then says that the store does not answer
 				return err
 			}
 			shown.Page, shown.Form, shown.Program, shown.Hides, shown.Diagnostics = template, form, p.Name, p.hide, a.diagnostics

@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/operate"
 	"github.com/annals-go/annals/projection"
@@ -138,6 +139,28 @@ func TestPageRefreshes(t *testing.T) {
 		for e := next(); e.kind != ""; e = next() {
 			if e.kind == "page" {
 				t.Errorf("nothing has changed: %+v", e)
+			}
+		}
+	})
+}
+
+// A stream that ends while the store is asked does not say that the store does not answer.
+func TestStreamEndsWithoutAlarm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := &faulty.Store{Store: memstore.New(), Around: func(ctx context.Context, _ *faulty.Call, run func() error) error {
+			select {
+			case <-time.After(7 * time.Second):
+				return run()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		v := visit(t, slow, config(slow), operate.PageOptions{})
+		next := openStream(t.Context(), t, v.page, "", nil)
+		for e := next(); e.kind != ""; e = next() {
+			if strings.Contains(e.data, "does not answer") {
+				t.Errorf("%+v", e)
 			}
 		}
 	})
