@@ -2,6 +2,7 @@ package operate
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,24 +52,26 @@ func (o *options) newCall(cmd *cobra.Command, args []string) *call {
 // begin ends the context of k with an interrupt, until stop is called.
 func (k *call) begin() (stop func()) {
 	k.ctx, stop = signal.NotifyContext(k.ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(k.ctx, stop) // the next one ends the program
 	return stop
 }
 
 // emit prints v at once.
 func (k *call) emit(v view) error {
+	k.clear()
 	if k.json {
 		k.marshal(envelope{Version: 1, Data: v, Diagnostics: []diagnostic{}})
 	} else {
 		v.print(k.out)
 	}
-	return k.out.Flush()
+	return k.flushed()
 }
 
 // end prints what the command found, and err.
 func (k *call) end(err error) error {
-	if !k.shown.IsZero() {
-		k.shown = time.Time{}
-		k.progress("")
+	k.clear()
+	if e, ok := errors.AsType[*ended](err); ok {
+		return e // of emit
 	}
 	if err == nil && k.view == nil && len(k.diagnostics) == 0 {
 		return k.flushed()
@@ -90,6 +93,7 @@ func (k *call) end(err error) error {
 
 func (k *call) flushed() error {
 	if err := k.out.Flush(); err != nil {
+		fmt.Fprintf(k.cmd.ErrOrStderr(), "%s: %v\n", k.Name, err)
 		return &ended{storeFails, err.Error()}
 	}
 	return nil
@@ -161,6 +165,14 @@ func (k *call) close() (err error) {
 		err = errors.Join(err, closes())
 	}
 	return err
+}
+
+// clear removes what progress has shown.
+func (k *call) clear() {
+	if !k.shown.IsZero() {
+		k.shown = time.Time{}
+		k.progress("")
+	}
 }
 
 // progress shows on a terminal how far the command is, ten times in a second at most.

@@ -65,7 +65,7 @@ type options struct {
 }
 
 // Command returns the command of c, to run or to add to another one. It has the context with which it is executed, and ends with it and with an
-// interrupt: within a bubble of testing/synctest execute it only after the test program has called signal.Notify outside. Its commands print their errors themselves; ExitStatus is the exit status for the error of Execute. A Command may be executed once.
+// interrupt; a second interrupt ends the program. Within a bubble of testing/synctest execute it only after the test program has called signal.Notify outside. Its commands print their errors themselves; ExitStatus is the exit status for the error of Execute. A Command may be executed once.
 func Command(c Config) *cobra.Command {
 	if c.Name == "" {
 		c.Name = "annals"

@@ -89,6 +89,9 @@ func (o *options) doctorCommand() *cobra.Command {
 			} else {
 				v.Findings = append(v.Findings, k.late(opened)...)
 			}
+			if err := k.ctx.Err(); err != nil {
+				return err
+			}
 		}
 		k.conclude(v, false)
 		return nil

@@ -144,8 +144,8 @@ func (o *options) pruneCommand() *cobra.Command {
 	f.IntVar(&n.options.KeepSnapshots, "keep", 1, "the newest so many snapshots stay")
 	o.completeType(c)
 	return o.command(c, func(k *call) error {
-		if (len(k.args) == 0) == (*kind == "") {
-			return usage("prune takes ids or --type")
+		if (len(k.args) == 0) == (*kind == "") || *kind == "" && *after != "" {
+			return usage("prune takes ids, or --type and --after")
 		}
 		s, err := k.store()
 		if err != nil {

@@ -114,6 +114,9 @@ func (w *showing) page() error {
 	}
 	w.view = v
 	w.newest(v)
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
 	w.ends(v)
 	return nil
 }

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"context"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,7 @@ func (v eventView) print(w io.Writer) { v.line(w, "", name(string(v.ID))+"  ") }
 
 func (o *options) tailCommand() *cobra.Command {
 	c := &cobra.Command{Use: "tail", Short: "Show the newest events of all entities",
-		Long: "Show the newest events, in the order in which the store shows them; with --follow new ones as they come.\n\nWith --json each event is a line of its own."}
+		Long: "Show the newest events, in the order in which the store shows them; with --follow new ones as they come, also after the store has failed for a while.\n\nWith --json each event is a line of its own."}
 	f := c.Flags()
 	follow := f.BoolP("follow", "f", false, "go on with new events until it is interrupted")
 	kind := f.String("type", "", "only entities of this type")
@@ -39,25 +41,41 @@ func (o *options) tailCommand() *cobra.Command {
 			return err
 		}
 		filter := annals.Filter{Type: *kind, Tag: *tag, After: annals.Offset{Time: from}, Limit: *limit}
-		err = k.tail(s, filter, query.Options{Current: !*follow}, shows)
-		if *follow && k.ctx.Err() != nil {
-			return nil // an interrupt is how it ends
+		events := k.there(s, filter)
+		if *follow {
+			events = query.Events(k.ctx, s, filter, query.Options{OnRetry: func(err error, _ int) {
+				k.progress("waiting for the store: %s", line(k.redacted(plain(err)), 200))
+			}})
 		}
-		return err
+		for e, err := range events {
+			if err == nil {
+				err = k.emit(k.viewOf(e, shows, false))
+			}
+			if *follow && k.ctx.Err() != nil {
+				return nil // an interrupt is how it ends
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-// tail prints the events that fit f.
-func (k *call) tail(s annals.Store, f annals.Filter, o query.Options, w shower) error {
-	for e, err := range query.Events(k.ctx, s, f, o) {
-		if err != nil {
-			return err
-		}
-		if err := k.emit(k.viewOf(e, w, false)); err != nil {
-			return err
+// there yields the events that fit f and are there. The first error ends it, where package query would try again for as long as the store fails.
+func (a *answer) there(s annals.Store, f annals.Filter) iter.Seq2[annals.Event, error] {
+	return func(yield func(annals.Event, error) bool) {
+		ctx, fail := context.WithCancelCause(a.ctx)
+		defer fail(nil)
+		for e, err := range query.Events(ctx, s, f, query.Options{Current: true, OnRetry: func(err error, _ int) { fail(err) }}) {
+			if cause := context.Cause(ctx); err != nil && cause != nil {
+				err = cause
+			}
+			if !yield(e, err) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // since reads a time, or how long ago it was; 0 is the zero time.

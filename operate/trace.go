@@ -12,7 +12,6 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/process"
-	"github.com/annals-go/annals/query"
 )
 
 // traceView is what trace tells.
@@ -184,7 +183,7 @@ func (t *tracing) run(r *reading) error {
 func (t *tracing) search(r *reading) error {
 	t.nodes = map[string]*traceNode{}
 	f := annals.Filter{Type: r.kind, After: annals.Offset{Time: r.from}}
-	for e, err := range limited(t.ctx, query.Events(t.ctx, t.store, f, query.Options{Current: true}), r.rate) {
+	for e, err := range limited(t.ctx, t.there(t.store, f), r.rate) {
 		if err != nil {
 			return err
 		}
