@@ -115,7 +115,7 @@ func (o *options) statsCommand() *cobra.Command {
 		}
 		n := census{call: k, store: s, view: &statsView{}, seen: tally{most: mostTallied}, types: map[string]*typeView{}, payloads: map[payloadKind]*payloadView{}}
 		n.units.counter, _ = ability.Of[ability.UnitCounter](s)
-		if r.since != "" {
+		if !r.from.IsZero() {
 			n.view.Since = at(r.from)
 		}
 		n.view.Complete, err = r.walk(k, s, *limit, n.entity, n.since)

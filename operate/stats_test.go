@@ -146,6 +146,19 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// Since 0 is since the first event: that is no time of which there is a rate.
+func TestSinceTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 3)
+	for _, args := range []string{"stats --since 0", "top --since 0", "top --by rate --since 0"} {
+		o := run(t, config(s), append(strings.Fields(args), "--json")...)
+		if v := data[map[string]any](t, o); v["events"] != 3.0 || v["since"] != nil || v["seconds"] != nil || strings.Contains(o.text, "perSecond") {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+}
+
 // An interrupt shows what was counted so far.
 func TestTopInterrupted(t *testing.T) {
 	t.Parallel()

@@ -147,8 +147,8 @@ func (o *options) topCommand() *cobra.Command {
 			return err
 		}
 		n := ranking{call: k, store: s, view: &topView{By: *by, Top: []topEntity{}}, tally: tally{most: mostTallied, bytes: *by == byBytes, whole: r.since == ""}}
-		if r.since != "" {
-			n.view.Since, n.view.Seconds, r.keysOnly = at(r.from), time.Since(r.from).Seconds(), *by == byRate
+		if r.keysOnly = *by == byRate; !r.from.IsZero() {
+			n.view.Since, n.view.Seconds = at(r.from), time.Since(r.from).Seconds()
 		}
 		n.view.Complete, err = r.walk(k, s, 0, n.entity, func(e annals.Event) error {
 			n.count(e.ID, 1, sizeOf(e.Payload, e.Metadata))
