@@ -163,6 +163,9 @@ func (o *options) command(c *cobra.Command, run func(c *call) error) *cobra.Comm
 		k := o.newCall(cmd, args)
 		stop := k.begin()
 		defer stop()
+		if len(args) > 0 && cmd.Use == cmd.Name() && !cmd.HasSubCommands() {
+			return k.end(usage("%s takes no arguments", cmd.Name()))
+		}
 		err := run(k)
 		return k.end(errors.Join(err, k.close()))
 	}

@@ -31,10 +31,7 @@ func (o *options) idsCommand() *cobra.Command {
 	limit := c.Flags().Int("limit", 100, fmt.Sprintf("at most so many, up to %d", mostIDs))
 	o.completeType(c)
 	return o.command(c, func(k *call) error {
-		switch {
-		case len(k.args) > 0:
-			return usage("ids takes no arguments")
-		case *limit < 1 || *limit > mostIDs:
+		if *limit < 1 || *limit > mostIDs {
 			return usage("--limit is 1 to %d", mostIDs)
 		}
 		s, err := k.store()

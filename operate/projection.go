@@ -128,9 +128,6 @@ func (v namesView) print(w io.Writer) {
 
 func (o *options) listCommand() *cobra.Command {
 	return o.command(&cobra.Command{Use: "list", Short: "List the projections that have been run"}, func(k *call) error {
-		if len(k.args) > 0 {
-			return usage("list takes no arguments")
-		}
 		s, err := k.store()
 		if err != nil {
 			return err

@@ -35,12 +35,9 @@ func (o *options) schemaCommand() *cobra.Command {
 	return c
 }
 
-// setUp runs a command without arguments with the Setup of the store.
+// setUp runs a command with the Setup of the store.
 func (o *options) setUp(c *cobra.Command, run func(k *call, s ability.Setup) error) *cobra.Command {
 	return o.command(c, func(k *call) error {
-		if len(k.args) > 0 {
-			return usage("%s takes no arguments", c.Name())
-		}
 		s, err := k.setup()
 		if err != nil {
 			return err

@@ -38,9 +38,6 @@ func (o *options) serveCommand() *cobra.Command {
 	user := f.String("user-header", "", "in place of a token: only requests with this header, in which a proxy names the user. The proxy must remove it from what it gets, and others must not reach the address: they could name any user")
 	source := sourceFlag(c)
 	return o.command(c, func(k *call) error {
-		if len(k.args) > 0 {
-			return usage("serve takes no arguments")
-		}
 		positions, events, err := k.stores(*source)
 		if err != nil {
 			return err

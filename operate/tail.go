@@ -26,10 +26,7 @@ func (o *options) tailCommand() *cobra.Command {
 	payloads := newPayloadFlags(c)
 	o.completeType(c)
 	return o.command(c, func(k *call) error {
-		switch {
-		case len(k.args) > 0:
-			return usage("tail takes no arguments")
-		case *limit < 0:
+		if *limit < 0 {
 			return usage("--limit is 0 or more")
 		}
 		from, err := since(*after)

@@ -106,7 +106,7 @@ func (t *tally) top(n int) []counted {
 // sizeOf is what an event or a state has in bytes.
 func sizeOf(p, metadata annals.Payload) int64 { return int64(len(p.Data) + len(metadata.Data)) }
 
-// reading says what stats, top and cost read.
+// reading says what stats, top, cost, trace and verify read.
 type reading struct {
 	kind, since string
 	from        time.Time // of since; zero: there is none

@@ -53,36 +53,28 @@ func (o *options) verifyCommand() *cobra.Command {
 	c := &cobra.Command{Use: "verify [ID…]", Short: "Look for what is damaged",
 		Long: "Look for what is damaged: of all entities, of those of a type, of those with news, or of those named. All their events, snapshots and states are\nread. The exit status is 1 when something was found. It can be interrupted: it says how to go on."}
 	f := c.Flags()
-	kind := f.String("type", "", "only entities of this type")
+	r := &reading{}
+	r.limits(c, o)
+	f.StringVar(&r.since, "since", "", "only entities with news since this time (RFC 3339), or since so long ago")
 	after := f.String("after", "", "begin behind this place, which an interrupted run has named")
-	from := f.String("since", "", "only entities with news since this time (RFC 3339), or since so long ago")
-	rate := f.Int("rate", 0, "at most so many entities in a second; 0 is no limit")
 	strict := f.Bool("strict", false, "numbers that readers take for unused are findings, too")
 	running := f.StringSlice("running", o.Running, "names of all projections and leases and types of all process managers that there are: what is kept for others is a finding")
 	sources := f.StringArray("source", nil, "NAME=URL of the store of the events of a projection, if that is another one; may be repeated")
-	o.completeType(c)
 	return o.command(c, func(k *call) error {
-		switch {
-		case *rate < 0:
-			return usage("--rate is 0 or more")
-		case len(k.args) > 0 && (*kind != "" || *after != "" || *from != ""):
-			return usage("verify takes ids, or --type, --after and --since")
+		if len(k.args) > 0 && *after != "" {
+			return usage("give ids, or --after")
+		}
+		s, err := r.open(k)
+		if err != nil {
+			return err
 		}
 		v := verification{call: k, strict: *strict, view: &verifyView{Findings: []finding{}},
-			options: verify.Options{Type: *kind, After: *after, Rate: *rate, Running: *running, Decode: o.decode}}
-		if *from != "" {
-			var err error
-			if v.options.Since, err = since(*from); err != nil {
-				return err
-			}
-			v.since = []string{"--since", at(v.options.Since)}
+			options: verify.Options{Type: r.kind, After: *after, Since: r.from, Rate: r.rate, Running: *running, Decode: o.decode}}
+		if !r.from.IsZero() {
+			v.since = []string{"--since", at(r.from)}
 		}
 		for _, id := range k.args {
 			v.options.IDs = append(v.options.IDs, annals.PersistenceID(id))
-		}
-		s, err := k.store()
-		if err != nil {
-			return err
 		}
 		v.options.Sources = map[string]annals.Store{}
 		for _, text := range *sources {
