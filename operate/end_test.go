@@ -17,6 +17,7 @@ import (
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
+	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/internal/faulty"
 	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/operate"
@@ -161,6 +162,38 @@ func TestSecondInterrupt(t *testing.T) {
 			_ = child.Process.Kill()
 			<-ended
 			t.Fatal("the command goes on")
+		}
+	}
+}
+
+// panicking is a codec with a defect.
+type panicking[T any] struct{ codec.Codec[T] }
+
+func (panicking[T]) Decode(annals.Payload) (v T, err error) { panic("a defect, with a part of a payload") }
+
+// A codec of the program that panics ends no command: verify finds what it cannot read. Its text is hidden with payloads.
+func TestCodecPanics(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	metered(t, s, "a", 2)
+	limited(t, s, "b")
+	if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "Meter|a", SeqNr: 1, Payload: annals.Payload{SerializerID: 31, Manifest: "total", Data: []byte("{}")}}); err != nil {
+		t.Fatal(err)
+	}
+	c := config(s)
+	broken, state := meter, limit
+	broken.Events, broken.States, state.States = panicking[added]{meter.Events}, panicking[total]{meter.States}, panicking[total]{limit.States}
+	c.Entities = []operate.Entity{operate.Sourced(broken), operate.Durable(state)}
+	for args, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		"verify": {1, "codec"}, "prune Meter|a": {1, "dry-run"}, "test Meter|a": {4, "panic"}, "show Meter|a": {0, "end"}, "show Limit|b": {0, "end"},
+		"show Meter|a --hide-payloads": {0, "end"}, "show Meter|a --at 1 --hide-payloads": {4, "panic"}, "show Limit|b --try 5 --hide-payloads": {4, "panic"},
+	} {
+		o := run(t, c, append(strings.Fields(args), "--json")...)
+		if _, code := parsed(t, o); o.status != want.status || code != want.code || strings.Contains(args, "hide") && strings.Contains(o.text, "a part of a payload") {
+			t.Errorf("%s: %+v", args, o)
 		}
 	}
 }

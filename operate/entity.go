@@ -91,7 +91,20 @@ func (e *common[C, S]) named(pid annals.PersistenceID) (string, bool) {
 	return "", false
 }
 
-func (e *common[C, S]) state(p annals.Payload) (any, error) { return e.states.Decode(p) }
+func (e *common[C, S]) state(p annals.Payload) (any, error) { return decode(e.states, p) }
+
+// decode decodes with a codec of the program.
+func decode[T any](c codec.Codec[T], p annals.Payload) (v any, err error) {
+	defer contain("decode", &err)
+	return c.Decode(p)
+}
+
+// contain makes a panic of the program the error of a call. Its text may have a part of a payload.
+func contain(op string, err *error) {
+	if recover() != nil {
+		*err = &annals.Error{Op: op, Kind: annals.ErrPanic, Err: errors.New("code of the program panicked")}
+	}
+}
 
 func (e *common[C, S]) load(ctx context.Context, s annals.Store, id string, m moment) (p annals.Payload, n annals.SeqNr, err error) {
 	state, n, err := e.at(ctx, s, id, m)
@@ -125,11 +138,7 @@ func (e *common[C, S]) decide(ctx context.Context, s annals.Store, id string, m 
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = &annals.Error{Op: "decide", Kind: annals.ErrPanic, Err: errors.New("Decide panicked")}
-		}
-	}()
+	defer contain("decide", &err)
 	return n, decide(state, c)
 }
 
@@ -211,7 +220,7 @@ func (e *sourced[C, E, S, R]) types() []reflect.Type {
 	return []reflect.Type{reflect.TypeFor[C](), reflect.TypeFor[E](), reflect.TypeFor[S]()}
 }
 
-func (e *sourced[C, E, S, R]) event(p annals.Payload) (any, error) { return e.b.Events.Decode(p) }
+func (e *sourced[C, E, S, R]) event(p annals.Payload) (any, error) { return decode(e.b.Events, p) }
 
 func (e *sourced[C, E, S, R]) try(ctx context.Context, s annals.Store, id string, m moment, command string) (t tried, err error) {
 	t.number, err = e.decide(ctx, s, id, m, command, func(state S, c C) error {

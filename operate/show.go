@@ -195,12 +195,28 @@ func (w *showing) newest(v *entityView) {
 	if w.entity == nil || v.State != nil || v.Last == 0 || v.broken || w.mostReplayed > 0 && v.Last-v.covered() > w.mostReplayed {
 		return
 	}
-	p, n, err := w.entity.load(w.ctx, w.store, w.named, moment{})
+	p, n, err := w.load(moment{})
 	if err != nil {
 		w.say(codeOf(err), "", "the behavior cannot load its state: %s", plain(err))
 		return
 	}
 	v.State = &stateView{Number: n, Payload: w.show(p, decodes(w.entity, true))}
+}
+
+// load loads the state at m.
+func (w *showing) load(m moment) (annals.Payload, annals.SeqNr, error) {
+	p, n, err := w.entity.load(w.ctx, w.store, w.named, m)
+	return p, n, w.hidden(err)
+}
+
+// hidden is err of a behavior, without its text where payloads are hidden and it may have a part of one.
+func (w *showing) hidden(err error) error {
+	for _, kind := range []error{annals.ErrCorrupt, annals.ErrPanic} {
+		if w.hide && errors.Is(err, kind) {
+			return &annals.Error{Op: "load", ID: w.id, Kind: kind, Err: errors.New("the text is hidden, too")}
+		}
+	}
+	return err
 }
 
 // ends says what to do next.
@@ -265,7 +281,7 @@ func (w *showing) moment(m moment, diff bool, try string) error {
 
 // then loads the state at m, and with diff what was different before its event.
 func (w *showing) then(v *momentView, m moment, diff bool) error {
-	p, n, err := w.entity.load(w.ctx, w.store, w.named, m)
+	p, n, err := w.load(m)
 	if errors.Is(err, annals.ErrInvalid) {
 		return &failure{wrongUsage, diagnostic{"invalid", plain(err), w.next("show", string(w.id))}}
 	}
@@ -280,7 +296,7 @@ func (w *showing) then(v *momentView, m moment, diff bool) error {
 		return usage("--diff needs the number of an event in --at")
 	}
 	before := n - 1
-	q, _, err := w.entity.load(w.ctx, w.store, w.named, moment{number: &before})
+	q, _, err := w.load(moment{number: &before})
 	if err != nil {
 		return err
 	}
@@ -295,7 +311,7 @@ func (w *showing) then(v *momentView, m moment, diff bool) error {
 func (w *showing) decides(v *momentView, m moment, try string) error {
 	t, err := w.entity.try(w.ctx, w.store, w.named, m, try)
 	if err != nil {
-		return err
+		return w.hidden(err)
 	}
 	v.Try = &tryView{At: t.number, Deletes: t.deleted, Events: []*shown{}}
 	if t.rejected != nil {
