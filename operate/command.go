@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -163,13 +164,34 @@ func (o *options) command(c *cobra.Command, run func(c *call) error) *cobra.Comm
 		k := o.newCall(cmd, args)
 		stop := k.begin()
 		defer stop()
-		if len(args) > 0 && cmd.Use == cmd.Name() && !cmd.HasSubCommands() {
-			return k.end(usage("%s takes no arguments", cmd.Name()))
+		err := wrongArguments(cmd, args)
+		if err == nil {
+			err = run(k)
 		}
-		err := run(k)
 		return k.end(errors.Join(err, k.close()))
 	}
 	return c
+}
+
+// wrongArguments is an error when args do not fit the use of cmd, such as "retry NAME [ID…]". No argument is empty.
+func wrongArguments(cmd *cobra.Command, args []string) error {
+	_, use, _ := strings.Cut(cmd.Use, " ")
+	least, most := 0, 0
+	for word := range strings.FieldsSeq(use) {
+		if most++; strings.Contains(word, "…") {
+			most = math.MaxInt
+		}
+		if word[0] != '[' {
+			least++
+		}
+	}
+	switch {
+	case cmd.HasSubCommands(), least <= len(args) && len(args) <= most && !slices.Contains(args, ""):
+		return nil
+	case use == "":
+		return usage("%s takes no arguments", cmd.Name())
+	}
+	return usage("the arguments of %s are %s, and none is empty", cmd.Name(), use)
 }
 
 // group makes c a command that has only others.

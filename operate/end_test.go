@@ -169,7 +169,9 @@ func TestSecondInterrupt(t *testing.T) {
 // panicking is a codec with a defect.
 type panicking[T any] struct{ codec.Codec[T] }
 
-func (panicking[T]) Decode(annals.Payload) (v T, err error) { panic("a defect, with a part of a payload") }
+func (panicking[T]) Decode(annals.Payload) (v T, err error) {
+	panic("a defect, with a part of a payload")
+}
 
 // A codec of the program that panics ends no command: verify finds what it cannot read. Its text is hidden with payloads.
 func TestCodecPanics(t *testing.T) {

@@ -48,9 +48,6 @@ func (o *options) eraseCommand() *cobra.Command {
 		Long: "Destroy the keys of a person, or of another subject of package codec/sealed, for good: nobody can read what is sealed with them any more, wherever\ncopies of it are. Events stay, with their numbers. Config.Keys of the program has the keys."}
 	yes := c.Flags().Bool("yes", false, "do it; without it nothing is changed")
 	return o.command(c, func(k *call) error {
-		if len(k.args) != 1 || k.args[0] == "" {
-			return usage("erase takes a subject")
-		}
 		if k.Keys == nil {
 			return unsupported(k.next("forget --help"), "the program has no Config.Keys; forget deletes whole entities")
 		}

@@ -104,9 +104,6 @@ func (o *options) forgetCommand() *cobra.Command {
 	n := cleaner(c)
 	c.Flags().BoolVar(&n.options.AtOnce, "at-once", false, "do not wait 15 minutes: only when no program can write to them any more")
 	return o.command(c, func(k *call) error {
-		if len(k.args) == 0 {
-			return usage("forget takes ids")
-		}
 		s, err := k.store()
 		if err != nil {
 			return err

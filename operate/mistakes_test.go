@@ -149,6 +149,19 @@ func TestNextHasTheFlags(t *testing.T) {
 	}
 }
 
+// A command has as many arguments as its help says, and none is empty, as that of a variable which is not set.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"ids", "x"}, {"tail", ""}, {"show"}, {"show", ""}, {"show", "a", "b"}, {"test"}, {"trace", ""}, {"stats", ""}, {"verify", ""}, {"forget"}, {"forget", "a", ""},
+		{"prune", ""}, {"erase"}, {"doctor", "x"}, {"schema", "show", "x"}, {"projection", "list", "x"}, {"projection", "status"}, {"projection", "status", "p", ""}, {"projection", "pause"},
+		{"projection", "pause", "p", "q"}, {"projection", "reset", ""}, {"projection", "await", "p", "", "1"}, {"projection", "await", "p", "a"}, {"projection", "retry"}, {"projection", "discard", "p", "--to", "1"}} {
+		o := run(t, config(memstore.New()), append(args, "--json")...)
+		if _, code := parsed(t, o); o.status != 3 || code != "usage" {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+}
+
 // Ids and names of projections that begin with a minus are no flags in the commands that are printed.
 func TestNextOfIDsWithMinus(t *testing.T) {
 	t.Parallel()

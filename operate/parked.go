@@ -59,7 +59,7 @@ func (o *options) parkedCommand() *cobra.Command {
 		if *limit < 1 || *limit > mostIDs {
 			return usage("--limit is 1 to %d", mostIDs)
 		}
-		control, err := k.control(1)
+		control, err := k.control()
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (a *answer) parked(c *projection.Control, after annals.PersistenceID, limit
 }
 
 func (o *options) retryCommand() *cobra.Command {
-	c := &cobra.Command{Use: "retry NAME ID…", Short: "Have the waiting events of parked entities handled"}
+	c := &cobra.Command{Use: "retry NAME [ID…]", Short: "Have the waiting events of parked entities handled"}
 	all := c.Flags().Bool("all", false, "of all parked entities")
 	text := c.Flags().String("error", "", "of all with this error, as parked shows it")
 	return o.command(c, func(k *call) error {
@@ -110,7 +110,7 @@ func (o *options) retryCommand() *cobra.Command {
 		if ways := len(k.args) > 1; ways == *all && ways == same || ways && (*all || same) || *all && same {
 			return usage("retry takes a projection, and ids, --all or --error")
 		}
-		control, err := k.changing(len(k.args))
+		control, err := k.changing()
 		if err != nil {
 			return err
 		}
@@ -143,9 +143,6 @@ func (o *options) discardCommand() *cobra.Command {
 	to := c.Flags().String("to", "", "the last number that is left out, or \"all\"; those after it are handled")
 	yes := c.Flags().Bool("yes", false, "do it")
 	return o.command(c, func(k *call) error {
-		if len(k.args) != 2 {
-			return usage("discard takes a projection and an id")
-		}
 		last, what := annals.MaxSeqNr, "all waiting events"
 		if *to != "all" {
 			n, err := strconv.ParseInt(*to, 10, 64)
@@ -154,7 +151,7 @@ func (o *options) discardCommand() *cobra.Command {
 			}
 			last, what = annals.SeqNr(n), fmt.Sprintf("the waiting events up to number %d", n)
 		}
-		control, err := k.changing(2)
+		control, err := k.changing()
 		if err != nil {
 			return err
 		}

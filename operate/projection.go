@@ -35,14 +35,8 @@ type done struct {
 
 func (d done) print(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", name(d.Projection), d.What) }
 
-// control returns the Control of the projection that the first one of at most most arguments names.
-func (k *call) control(most int) (*projection.Control, error) {
-	switch {
-	case len(k.args) == 0 || k.args[0] == "":
-		return nil, usage("name a projection")
-	case len(k.args) > most:
-		return nil, usage("name one projection")
-	}
+// control returns the Control of the projection that the first argument names.
+func (k *call) control() (*projection.Control, error) {
 	s, err := k.store()
 	if err != nil {
 		return nil, err
@@ -75,8 +69,8 @@ func (a *answer) changeable(s annals.Store, n string) error {
 }
 
 // changing is control for a command that changes the projection, or would.
-func (k *call) changing(most int) (*projection.Control, error) {
-	control, err := k.control(most)
+func (k *call) changing() (*projection.Control, error) {
+	control, err := k.control()
 	if err == nil {
 		err = k.changeable(k.opened[0], k.args[0])
 	}
@@ -173,9 +167,6 @@ func (o *options) statusCommand() *cobra.Command {
 		Long: "Show how far projections are, and what holds them up. The exit status is 1 when entities are parked, or a range is not handled."}
 	source := sourceFlag(c)
 	return o.command(c, func(k *call) error {
-		if len(k.args) == 0 {
-			return usage("name a projection; projection list lists them")
-		}
 		positions, events, err := k.stores(*source)
 		if err != nil {
 			return err
@@ -257,14 +248,11 @@ func (o *options) awaitCommand() *cobra.Command {
 	source := sourceFlag(c)
 	timeout := c.Flags().Duration("timeout", 30*time.Second, "wait no longer")
 	return o.command(c, func(k *call) error {
-		if len(k.args) != 3 {
-			return usage("await takes the name of a projection, the id of an entity and a number")
-		}
 		n, err := strconv.ParseInt(k.args[2], 10, 64)
 		if err != nil || n < 1 {
 			return usage("%s is not the number of an event", name(k.args[2]))
 		}
-		control, err := k.control(3)
+		control, err := k.control()
 		if err != nil {
 			return err
 		}
@@ -297,7 +285,7 @@ func (o *options) pauseCommand() *cobra.Command {
 	c := &cobra.Command{Use: "pause NAME", Short: "Stop a projection until it is resumed"}
 	timeout := c.Flags().Duration("timeout", time.Minute, "wait no longer for its runners")
 	return o.command(c, func(k *call) error {
-		control, err := k.changing(1)
+		control, err := k.changing()
 		if err != nil {
 			return err
 		}
@@ -321,7 +309,7 @@ func (o *options) pauseCommand() *cobra.Command {
 
 func (o *options) resumeCommand() *cobra.Command {
 	return o.command(&cobra.Command{Use: "resume NAME", Short: "End a pause"}, func(k *call) error {
-		control, err := k.changing(1)
+		control, err := k.changing()
 		if err != nil {
 			return err
 		}
@@ -343,7 +331,7 @@ func (o *options) resetCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		control, err := k.changing(1)
+		control, err := k.changing()
 		if err != nil {
 			return err
 		}

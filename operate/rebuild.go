@@ -15,7 +15,7 @@ func (o *options) rebuildCommand() *cobra.Command {
 	source := sourceFlag(c)
 	yes := c.Flags().Bool("yes", false, "do it; without it nothing is changed")
 	return o.command(c, func(k *call) error {
-		if _, err := k.control(1); err != nil {
+		if _, err := k.control(); err != nil {
 			return err
 		}
 		old := k.args[0]

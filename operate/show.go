@@ -41,8 +41,6 @@ func (o *options) showCommand() *cobra.Command {
 	try := f.String("try", "", "what Decide answers to this command, a JSON, at --at or now; nothing is written")
 	return o.command(c, func(k *call) error {
 		switch {
-		case len(k.args) != 1 || k.args[0] == "":
-			return usage("show takes one id")
 		case *limit < 1 || *limit > mostEvents:
 			return usage("--limit is 1 to %d", mostEvents)
 		case *after < 0:

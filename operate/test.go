@@ -47,8 +47,6 @@ func (o *options) testCommand() *cobra.Command {
 	pkg := f.String("package", "", "package of the test; the default is the package of the behavior with _test")
 	return o.command(c, func(k *call) error {
 		switch {
-		case len(k.args) != 1 || k.args[0] == "":
-			return usage("test takes one id")
 		case *to < 0:
 			return usage("--to is the number of an event")
 		case k.hide:

@@ -117,10 +117,7 @@ func (o *options) traceCommand() *cobra.Command {
 	projections := f.StringSlice("projections", nil, "names of projections, beside those that the program names")
 	payloads := newPayloadFlags(c)
 	return o.command(c, func(k *call) error {
-		switch {
-		case len(k.args) != 1 || k.args[0] == "":
-			return usage("trace takes one correlation")
-		case *limit < 1 || *limit > mostIDs:
+		if *limit < 1 || *limit > mostIDs {
 			return usage("--limit is 1 to %d", mostIDs)
 		}
 		if err := r.begin(nil); err != nil {
