@@ -11,7 +11,7 @@ others = outlet otel internal/figures operate
 # Tests sync their files often, which takes little in memory.
 in_memory = export TMPDIR=$$(scripts/memory.sh);
 
-.PHONY: help run test servers browser versions version14 version18 check lint race soak soakraced soakplain fuzz vulncheck figures
+.PHONY: help run test servers browser versions version14 version18 releases check lint race soak soakraced soakplain fuzz vulncheck figures
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -23,7 +23,7 @@ run: ## the demo: a chat service is killed while it writes, and loses no message
 # not inline functions. The tests take as long without that, but SQLite and the standard library would be much slower.
 # Targets whose programs are compiled with the same flags share what the compiler has made.
 compiler = '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false -gcflags=modernc.org/...=-dwarf=false -ldflags=-s
-test browser versions lint race soak soakraced soakplain fuzz vulncheck: export GOGC = 400
+test browser versions releases lint race soak soakraced soakplain fuzz vulncheck: export GOGC = 400
 
 # Some tests wait for a time limit; -parallel lets others run meanwhile, also on two processors.
 test: export CGO_ENABLED = 0
@@ -44,6 +44,12 @@ versions: servers ## the tests of pgstore on the oldest and the newest PostgreSQ
 
 version14 version18: # one prints when it has ended
 	$(in_memory) export ANNALS_POSTGRES_PROGRAMS=$$(scripts/postgres.sh $(@:version%=%)) && $(plain) $(if $(LESS),-short -skip '$(unversioned)') ./pgstore/... ./internal/servers/postgres
+
+# Formats of the standard library, such as JSON and gzip, and what is counted in allocations depend on the release of Go.
+released = ./aggregate ./codec/... ./entity ./process ./query ./dynamostore/akka ./dynamostore/commit ./dynamostore/esa/... ./dynamostore/internal/... ./dynamostore/j5ik2o
+
+releases: ## tests with the other release of Go that is supported, which it downloads
+	$(in_memory) CGO_ENABLED=0 GO='$(GO)' scripts/releases.sh -vet=off -timeout 5m -parallel 4 $(compiler) $(released)
 
 check: lint race browser ## the checks that a change must pass: linters, the tests under the race detector, the page of operate in a browser
 

@@ -384,10 +384,8 @@ func TestLongestIndexedID(t *testing.T) {
 	if ids := collect(t, s.Query().IDs(ctx, id.Type(), "")); !slices.Equal(ids, []annals.PersistenceID{id}) {
 		t.Errorf("%d ids", len(ids))
 	}
-	for _, none := range []string{strings.Repeat("x", 3000), "\xff", "x|"} {
-		for e, err := range s.Query().Events(ctx, annals.Filter{Type: none}) {
-			t.Errorf("type %.9q: %v, %v", none, e, err)
-		}
+	for e, err := range s.Query().Events(ctx, annals.Filter{Type: strings.Repeat("x", 3000)}) { // such a type has no index key
+		t.Errorf("%v, %v", e, err)
 	}
 }
 

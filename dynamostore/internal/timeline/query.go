@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/driver"
@@ -112,7 +111,7 @@ func (q queries) IDs(ctx context.Context, entityType string, after annals.Persis
 // names returns the entity types to query: entityType, or all types when that is "".
 func (q queries) names(ctx context.Context, entityType string) ([]string, error) {
 	if entityType != "" {
-		if len(stateKey(entityType, 0)) > maxHash || !utf8.ValidString(entityType) {
+		if len(stateKey(entityType, 0)) > maxHash {
 			return nil, nil // no id has this type
 		}
 		return []string{entityType}, nil
