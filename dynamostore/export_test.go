@@ -48,6 +48,3 @@ func (s *Store) Feed() *plan.Feed { return s.offer.Feed }
 
 // Executor sends the requests of s.
 func (s *Store) Executor() plan.Executor { return s.engine }
-
-// JournalOf returns the table of the events of s.
-func JournalOf(s *Store) string { return s.offer.Tables[0].Name }
