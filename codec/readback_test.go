@@ -209,6 +209,7 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"invalid UTF-8 in a Kept":  encodes(codec.Kept[map[string]string]{Value: map[string]string{"a": "\xff"}}),
 		"invalid UTF-8 in JSON":    encodes(codec.Kept[struct{}]{Other: map[string]json.RawMessage{"a": json.RawMessage("\"\xff\"")}}),
 		"invalid UTF-8 of a text":  encodes(verbatim{"\xff"}),
+		"beside half a pair":       encodes(map[verbatim]any{{"\xff"}: json.RawMessage(`"\ud800"`)}),
 		"a pointer to a nil slice": encodes(&struct{ Tags *[]string }{new([]string)}), "to a nil map": encodes(new(map[string]int)),
 		"to a nil pointer": encodes(new(*int)), "to a nil any": encodes(new(any)), "to nil in an any": encodes([]any{new([]int)}),
 	} {
@@ -218,7 +219,9 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 	}
 	for name, encode := range map[string]func() error{
 		"U+FFFD": encodes("\uFFFD"), "letters after a backslash": encodes(`\ufffd`), "escaped by others": encodes(json.RawMessage(`"\ufffd"`)),
-		"a set": encodes(unordered{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}), "nil interface": encodes[shape](nil),
+		"half a surrogate pair": encodes(json.RawMessage(`"\ud800"`)),
+		"half a pair in a Kept": encodes(map[time.Time]codec.Kept[struct{}]{time.Unix(0, 0).UTC(): {Other: map[string]json.RawMessage{"a": json.RawMessage(`"\uDC00"`)}}}),
+		"a set":                 encodes(unordered{"a": true, "b": true, "c": true, "d": true, "e": true, "f": true}), "nil interface": encodes[shape](nil),
 		"pointers": encodes(struct {
 			A, B *[]string
 			C    *map[string]int
