@@ -33,7 +33,13 @@ func (f *Feed[T]) auditFrom() annals.Offset {
 
 // beginAudit begins a look behind the floor, for items that have become visible after the floor has passed them. A watermark below the floor says
 // that more will. Of those at or before the floor that the Feed began with, the first audit notes which are there: they were handled before.
-func (f *Feed[T]) beginAudit() {
+func (f *Feed[T]) beginAudit(ctx context.Context) (err error) {
+	if f.lookedAt.IsZero() { // no look has asked for the watermark
+		if f.watermark, err = f.shown(ctx); err != nil {
+			return err
+		}
+		f.noteWatermark()
+	}
 	after := f.auditFrom()
 	if f.audited.IsZero() && f.handedOver.since.Compare(f.begun) == 0 && after.Compare(f.begun) < 0 {
 		f.handedOver.since = after
@@ -43,6 +49,7 @@ func (f *Feed[T]) beginAudit() {
 	f.lowest = time.Time{}
 	f.noteWatermark()
 	f.look = look[T]{open: true, audit: true, fromFloor: f.look.fromFloor, slices: f.filter.Slices, after: later(f.handedOver.since, after)}
+	return nil
 }
 
 // noteWatermark notes the watermark if it is below the floor.

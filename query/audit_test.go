@@ -127,6 +127,22 @@ func TestAuditAfterARestart(t *testing.T) {
 	}
 }
 
+// A feed that goes on from a position has not caught up with its first audit.
+func TestCaughtUpAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := tooLate(nil)
+		write(t, s, "T|1", 1)
+		time.Sleep(10 * time.Second)
+		through := annals.Offset{Time: time.Now().Add(-2 * time.Second)}
+		write(t, s, "T|1", 1)
+		b, err := newFeed(t, s, annals.Filter{}, annals.Position{Through: through}, query.Options{}).Next(t.Context(), 10)
+		if err != nil || len(b.Items) != 1 {
+			t.Errorf("the first batch has %d events, CaughtUp is %t, %v, want the event after the position", len(b.Items), b.CaughtUp, err)
+		}
+	})
+}
+
 // An event is found that is late by up to Audit, and not by a feed without audits.
 func TestAuditBounds(t *testing.T) {
 	t.Parallel()
@@ -256,7 +272,8 @@ func shifted(s annals.Store, by *time.Duration) annals.Store {
 // it then is handed over, however far the floor is.
 func TestWatermarkThatGoesBack(t *testing.T) {
 	t.Parallel()
-	for _, ahead := range []time.Duration{time.Minute, time.Hour} {
+	for n := range 4 {
+		ahead, again := []time.Duration{time.Minute, time.Hour}[n%2], n > 1
 		synctest.Test(t, func(t *testing.T) {
 			by := ahead
 			s := shifted(tooLate(nil), &by)
@@ -264,10 +281,13 @@ func TestWatermarkThatGoesBack(t *testing.T) {
 			write(t, s, "T|1", 2)
 			wantNumbers(t, "before", numbersIn(t, feed, 5*time.Minute), byEntity{"T|1": {1, 2}})
 			by = 0
+			if again {
+				feed = newFeed(t, s, annals.Filter{}, annals.Position{Through: annals.Offset{Time: time.Now().Add(ahead)}}, query.Options{})
+			}
 			numbersIn(t, feed, 10*time.Second)
 			write(t, s, "T|2", 3)
 			write(t, s, "T|1", 1)
-			wantNumbers(t, fmt.Sprintf("after it went back by %v", ahead), numbersIn(t, feed, 3*time.Minute), byEntity{"T|1": {3}, "T|2": {1, 2, 3}})
+			wantNumbers(t, fmt.Sprintf("after it went back by %v, with another feed: %t", ahead, again), numbersIn(t, feed, 3*time.Minute), byEntity{"T|1": {3}, "T|2": {1, 2, 3}})
 		})
 	}
 }

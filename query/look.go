@@ -53,7 +53,8 @@ func (f *Feed[T]) Next(ctx context.Context, max int) (Batch[T], error) {
 		max = 1
 	}
 	for {
-		if err := ctx.Err(); err != nil {
+		err := ctx.Err()
+		if err != nil {
 			return Batch[T]{}, err
 		}
 		if !f.look.open {
@@ -61,22 +62,25 @@ func (f *Feed[T]) Next(ctx context.Context, max int) (Batch[T], error) {
 				return Batch[T]{}, io.EOF
 			}
 			if f.auditIsDue() {
-				f.beginAudit()
+				err = f.beginAudit(ctx)
 			} else if written, err := f.wait(ctx); err != nil {
 				return Batch[T]{}, err
 			} else {
 				f.begin(written)
 			}
 		}
-		items, err := f.step(ctx, max)
+		var items []T
+		if err == nil {
+			items, err = f.step(ctx, max)
+		}
 		if len(items) == 0 && err != nil {
 			if err := f.waker.failed(ctx, err); err != nil {
 				return Batch[T]{}, err
 			}
 			continue
 		}
-		f.waker.succeeded() // an error after items comes again
-		caughtUp := !f.look.open && !f.full
+		f.waker.succeeded()                                         // an error after items comes again
+		caughtUp := !f.look.open && !f.full && !f.lookedAt.IsZero() // the first audit is no look
 		emptyDue := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
 		if len(items) > 0 || emptyDue {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
@@ -188,7 +192,7 @@ func (f *Feed[T]) readPage(ctx context.Context) error {
 	}
 	// A later watermark is right for a look that has not come to the one before: what it has read so far cannot change.
 	if l.fromFloor && !l.audit && (l.asked.IsZero() || l.after.Time.Before(f.watermark) && time.Since(l.asked) > lookBack) {
-		watermark, err := f.store.Query().Watermark(warning.Context(ctx, f.options.OnWarning))
+		watermark, err := f.shown(ctx)
 		if err != nil {
 			return err
 		}
@@ -228,6 +232,11 @@ func (f *Feed[T]) readPage(ctx context.Context) error {
 	}
 	l.last = len(l.page) < l.limit
 	return nil
+}
+
+// shown asks the store for its watermark.
+func (f *Feed[T]) shown(ctx context.Context) (time.Time, error) {
+	return f.store.Query().Watermark(warning.Context(ctx, f.options.OnWarning))
 }
 
 // covers reports whether o has been handed over, as far as f knows, or is not to be: the states of the library are for those who ask for their type.
