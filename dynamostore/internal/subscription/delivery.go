@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -90,13 +91,16 @@ func (r *reader) free(ended bool) {
 }
 
 // store stores s as the item of the shard, together with marks and more. It is ErrFenced when another loop has the shard, or has stored another one of the
-// marks: the items of an entity may be in several shards.
+// marks: the items of an entity may be in several shards. A try whose outcome is not known is repeated as the same write.
 func (r *reader) store(ctx context.Context, s shard, marks map[annals.PersistenceID]known, more ...plan.Op) error {
 	for id, k := range marks {
 		more = append(more, r.markOp(r.name, id, k))
 	}
+	if s != r.tried.shard || !maps.Equal(marks, r.tried.marks) {
+		r.tried.shard, r.tried.marks, r.tried.write = s, marks, newWrite()
+	}
+	s.write = r.tried.write
 	for {
-		s.write = newWrite()
 		out, err := r.Executor.Write(ctx, plan.Write{Ops: append([]plan.Op{r.swap(s.item(r.name), r.shard.write)}, more...), Refused: plan.Expected})
 		switch {
 		case err != nil:
@@ -113,7 +117,7 @@ func (r *reader) store(ctx context.Context, s shard, marks map[annals.Persistenc
 			}
 			return nil
 		}
-		// The write before is one of this loop's, when its answer was lost.
+		// The write before is another one of this loop's, when its answer was lost.
 		if owner, _ := plan.Text(out.Old[0], attrOwner); owner != r.id {
 			r.drop()
 			return errLost

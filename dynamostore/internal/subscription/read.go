@@ -16,8 +16,13 @@ import (
 // reader reads a shard that a loop holds, makes deliveries of it, and stores its item. It is one goroutine.
 type reader struct {
 	*loop
-	shard    shard         // as it is stored
-	stored   time.Time     // when it was stored last
+	shard  shard     // as it is stored
+	stored time.Time // when it was stored last
+	tried  struct {  // what store was called with last
+		shard shard
+		marks map[annals.PersistenceID]known
+		write string
+	}
 	position string        // of the last record that was read completely
 	returned chan struct{} // closed when the goroutine has ended
 

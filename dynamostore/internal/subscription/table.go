@@ -230,15 +230,19 @@ type known struct {
 	stored mark // as the reader has read or stored it
 }
 
-// markOp stores the mark of k, if the mark that is stored is the one that k has. An earlier try may have stored it.
+// markOp stores the mark of k in place of the one that k has as stored.
 func (s *Subscriptions) markOp(name string, id annals.PersistenceID, k known) plan.Op {
-	op := plan.Op{Table: s.Table, Put: k.item(name, id), Names: map[string]string{"#seq": attrSeq}, Values: plan.Item{}}
+	op := plan.Op{Table: s.Table, Put: k.item(name, id), Condition: "attribute_not_exists(#seq)", Names: map[string]string{"#seq": attrSeq}}
 	if k.seq == 0 {
 		op.Put, op.Key, op.Delete = nil, entityKey(name, id), true
 	}
-	op.Condition = k.stored.stands(op, "stored") + " OR " + k.mark.stands(op, "new")
-	if len(op.Values) == 0 {
-		op.Values = nil
+	if k.stored.seq == 0 {
+		return op
+	}
+	op.Condition, op.Values = "#seq = :seq", plan.Item{":seq": plan.N(k.stored.seq)}
+	if !k.stored.time.IsZero() {
+		op.Condition += " AND #time = :time"
+		op.Names["#time"], op.Values[":time"] = attrTime, plan.Micros(k.stored.time)
 	}
 	return op
 }
@@ -246,20 +250,6 @@ func (s *Subscriptions) markOp(name string, id annals.PersistenceID, k known) pl
 // same reports whether m and other are of the same event.
 func (m mark) same(other mark) bool {
 	return m.seq == other.seq && plan.KeyText(plan.Micros(m.time)) == plan.KeyText(plan.Micros(other.time))
-}
-
-// stands is the condition that m is stored. Its placeholders end with suffix.
-func (m mark) stands(op plan.Op, suffix string) string {
-	if m.seq == 0 {
-		return "attribute_not_exists(#seq)"
-	}
-	seq, at := ":seq_"+suffix, ":time_"+suffix
-	op.Values[seq] = plan.N(m.seq)
-	if m.time.IsZero() {
-		return "#seq = " + seq
-	}
-	op.Names["#time"], op.Values[at] = attrTime, plan.Micros(m.time)
-	return "#seq = " + seq + " AND #time = " + at
 }
 
 // entityKey is the key of the mark of id. The marks of a subscription are in many partitions, since one partition takes 1,000 write units
