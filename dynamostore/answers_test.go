@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // openPipes opens a store whose service is a pipes.
@@ -191,6 +192,28 @@ func TestOddAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A panic of the program's own code comes to the caller.
+func TestPanicsOfTheCaller(t *testing.T) {
+	t.Parallel()
+	own, opened := errors.New("own"), false
+	s, _ := openPipes(t, func(o *dynamodb.Options) {
+		o.APIOptions = append(o.APIOptions, func(*middleware.Stack) error {
+			if opened {
+				panic(own)
+			}
+			return nil
+		})
+	})
+	opened = true
+	defer func() {
+		if p := recover(); p != any(own) {
+			t.Errorf("got %v, want the panic", p)
+		}
+	}()
+	_, err := s.Journal().LastSeqNr(t.Context(), "Thing|1")
+	t.Error(err)
 }
 
 // With CreateTables, existing tables need no right to create tables.

@@ -17,7 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // Client is the part of *dynamodb.Client that a Store uses. The Store repeats requests itself, so a Client must send each request once.
@@ -229,4 +231,19 @@ func once(o *dynamodb.Options) {
 	if _, ok := o.HTTPClient.(steady); !ok {
 		o.HTTPClient = steady{o.HTTPClient}
 	}
+	o.Protocol = guarded{o.Protocol}
 }
+
+// guarded is the protocol of the SDK, which panics at some answers that are no JSON: these do not tell what became of the request.
+type guarded struct{ smithyhttp.ClientProtocol }
+
+func (g guarded) DeserializeResponse(ctx context.Context, operation *smithy.OperationSchema, known *smithy.TypeRegistry, answer *smithyhttp.Response, out smithy.Deserializable) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = &smithy.DeserializationError{Err: errGarbled}
+		}
+	}()
+	return g.ClientProtocol.DeserializeResponse(ctx, operation, known, answer, out)
+}
+
+var errGarbled = errors.New("the answer is no JSON")

@@ -3,7 +3,6 @@ package dynamostore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -124,13 +123,8 @@ func (e *engine) exchange(ctx context.Context, r request) (open bool, failed cla
 	}
 }
 
-// bounded sends r once. The SDK panics at some answers that are no JSON: these do not tell what became of the request.
-func (r request) bounded(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
+// bounded sends r once.
+func (r request) bounded(ctx context.Context) error {
 	if r.within > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.within)

@@ -56,6 +56,7 @@ func onceStreams(o *dynamodbstreams.Options) {
 	if _, ok := o.HTTPClient.(steady); !ok {
 		o.HTTPClient = steady{o.HTTPClient}
 	}
+	o.Protocol = guarded{o.Protocol}
 }
 
 // streamOf returns the name (ARN) of the stream of a table. It asks each time: a stream that is switched on again has another name. A table

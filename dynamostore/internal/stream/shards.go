@@ -5,7 +5,9 @@ package stream
 
 import (
 	"context"
+	"errors"
 
+	"github.com/annals-go/annals"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
@@ -33,6 +35,9 @@ func Shards(ctx context.Context, c Client, arn, after string) (page []Shard, nex
 	out, err := c.DescribeStream(ctx, in)
 	if err != nil {
 		return nil, "", err
+	}
+	if out.StreamDescription == nil {
+		return nil, "", &annals.Error{Kind: annals.ErrUnavailable, Err: errors.New("the answer does not describe the stream")}
 	}
 	for _, s := range out.StreamDescription.Shards {
 		page = append(page, Shard{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId)})

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/dynamostore/internal/plan"
 	"github.com/annals-go/annals/dynamostore/internal/stream"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -100,6 +101,9 @@ func (s *service) DescribeStream(_ context.Context, in *dynamodbstreams.Describe
 		{ShardId: aws.String("c"), ParentShardId: aws.String("removed")},
 	}
 	out := &types.StreamDescription{}
+	if *in.StreamArn == "" {
+		out = nil
+	}
 	switch aws.ToString(in.ExclusiveStartShardId) {
 	case "":
 		out.Shards, out.LastEvaluatedShardId = shards[:1], aws.String("a")
@@ -126,6 +130,9 @@ func TestShards(t *testing.T) {
 		if err != nil || next != page.next || !slices.Equal(shards, page.shards) {
 			t.Errorf("after %q: got %v, %q, %v", page.after, shards, next, err)
 		}
+	}
+	if _, _, err := stream.Shards(t.Context(), s, "", "none"); !errors.Is(err, annals.ErrUnavailable) {
+		t.Errorf("without a description: got %v", err)
 	}
 	fault := errors.New("fault")
 	s.fail = fault
