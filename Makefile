@@ -48,7 +48,7 @@ version14 version18: # one prints when it has ended
 # Formats of the standard library, such as JSON and gzip, and what is counted in allocations depend on the release of Go.
 released = ./aggregate ./codec/... ./entity ./process ./query ./dynamostore/akka ./dynamostore/commit ./dynamostore/esa/... ./dynamostore/internal/... ./dynamostore/j5ik2o
 
-releases: ## tests with the other release of Go that is supported, which it downloads
+releases: servers ## tests with the other release of Go that is supported, which it downloads
 	$(in_memory) CGO_ENABLED=0 GO='$(GO)' scripts/releases.sh -vet=off -timeout 5m -parallel 4 $(compiler) $(released)
 
 check: lint race browser ## the checks that a change must pass: linters, the tests under the race detector, the page of operate in a browser
