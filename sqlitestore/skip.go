@@ -14,8 +14,13 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
+	conflict := func(last annals.SeqNr) error { return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict} }
 	last, err := v.Journal().LastSeqNr(ctx, id)
-	if err == nil && last == after {
+	switch {
+	case err != nil || last == n:
+	case last != after: // if event after is written next, those before it are not deleted
+		err = conflict(last)
+	default:
 		err = v.Journal().DeleteTo(ctx, id, after-deleteBatch) // the others are deleted with the change of the number: a conflict leaves them
 	}
 	if err != nil {
@@ -30,7 +35,7 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 		case err != nil || last == n && deleted:
 			return err
 		case last != after:
-			return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
+			return conflict(last)
 		case after > 0:
 			rest := deletion{id: id, after: max(after-deleteBatch, 0), to: after}
 			err = rest.apply(ctx, t)
