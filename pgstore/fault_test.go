@@ -165,8 +165,9 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, postgres.Schema(t))
 	s := openAt(t, p.URL, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	first := annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}, WriteID: annals.NewWriteID()}
 	err := patiently(func() error {
-		_, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+		_, err := s.Journal().Append(t.Context(), first)
 		return err
 	})
 	if err != nil {

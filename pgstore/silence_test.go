@@ -36,10 +36,10 @@ func ends(t *testing.T, what string, f func()) {
 	}
 }
 
-// patiently repeats a write, which can take longer than WriteTimeout on a busy machine.
+// patiently repeats a write, the same each time, which can take longer than WriteTimeout on a busy machine.
 func patiently(write func() error) error {
 	err := write()
-	for errors.Is(err, annals.ErrUnavailable) {
+	for errors.Is(err, annals.ErrUnavailable) || errors.Is(err, annals.ErrUnknown) {
 		err = write()
 	}
 	return err
@@ -126,8 +126,9 @@ func TestCloseOnASilentNetwork(t *testing.T) {
 	p := newProxy(t, postgres.Schema(t))
 	reading := make(signal, 1)
 	s := openTraced(t, p.URL, reading, pgstore.Options{CreateTables: true, WriteTimeout: 200 * time.Millisecond})
+	first := annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}, WriteID: annals.NewWriteID()}
 	err := patiently(func() error {
-		_, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Payload: text("x")}}})
+		_, err := s.Journal().Append(t.Context(), first)
 		return err
 	})
 	if err != nil {
