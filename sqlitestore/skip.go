@@ -14,7 +14,9 @@ func (v view) SkipTo(ctx context.Context, id annals.PersistenceID, after, n anna
 	const insert = `INSERT INTO event_journal (slice, entity_type, persistence_id, seq_nr, db_timestamp,
 			event_ser_id, event_ser_manifest, event_payload, deleted, writer)
 		VALUES (?, ?, ?, ?, ?, 0, '', x'', ?, ?)`
-	conflict := func(last annals.SeqNr) error { return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict} }
+	conflict := func(last annals.SeqNr) error {
+		return &annals.Error{After: after, Last: last, Kind: annals.ErrConflict}
+	}
 	last, err := v.Journal().LastSeqNr(ctx, id)
 	switch {
 	case err != nil || last == n:
