@@ -55,10 +55,12 @@ func TestConfigFile(t *testing.T) {
 		`{`:                                      ":1: EOF",
 		`["stores"]`:                             ":1: the file is not one object",
 		`{} {}`:                                  ":1: the file is not one object",
-		`{"stores":`:                             "EOF", // since Go 1.27 an unexpected one
+		`{"stores":`:                             ":1: EOF",
 	} {
 		write(text)
-		if o := ids("--store", "there"); o.status != 3 || !strings.Contains(o.errors, want) || strings.Contains(o.errors, "secret") {
+		o := ids("--store", "there")
+		errs := strings.Replace(o.errors, "unexpected EOF", "EOF", 1) // since Go 1.27 some are unexpected
+		if o.status != 3 || !strings.Contains(errs, want) || strings.Contains(errs, "secret") {
 			t.Errorf("%q: %+v, want %q", text, o, want)
 		}
 	}
