@@ -3,8 +3,11 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -88,6 +91,41 @@ func TestTablesAreUsedAgain(t *testing.T) {
 			}
 			exec(t, u, c.sql)
 		})
+	}
+}
+
+// A session of a pooler may still be in a transaction of a test that has ended.
+func TestTablesWaitForTransactions(t *testing.T) {
+	t.Parallel()
+	key := rand.Text()
+	create := func(url string) { exec(t, url, "CREATE TABLE here (x int)") }
+	ended := make(chan error, 1)
+	t.Run("one", func(t *testing.T) {
+		u := postgres.Tables(t, key, create)
+		conn, err := pgx.Connect(t.Context(), strings.Replace(u, "application_name", "other.name", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "BEGIN; INSERT INTO here VALUES (1)"); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(20 * time.Millisecond) // the transaction ends while its schema is to be emptied
+			_, err := conn.Exec(context.Background(), "COMMIT")
+			ended <- errors.Join(err, conn.Close(context.Background()))
+		}()
+	})
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), postgres.Tables(t, key, create))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	rows := -1
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM here").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows in the table (%v)", rows, err)
 	}
 }
 

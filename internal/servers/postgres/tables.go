@@ -95,14 +95,16 @@ func (s *sharedServer) look(t testing.TB, name string) (shape, empty string) {
 	return shape, empty
 }
 
-// clean waits until the sessions of the test have ended, and then empties the schema's tables. It returns false when the sessions do
-// not end within maxLinger, or when there were more than maxRows rows.
+// clean waits until the sessions of the test have ended, and every transaction in the schema: sessions of a pooler, which others use too, may still have one.
+// Then it empties the schema's tables. It returns false when they do not end within maxLinger, or when there were more than maxRows rows.
 func (s *sharedServer) clean(t testing.TB, one schema) bool {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		var left bool
-		if err := s.admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1)", one.name).Scan(&left); err != nil {
+		if err := s.admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1) OR
+			EXISTS (SELECT FROM pg_locks JOIN pg_class c ON c.oid = relation WHERE relnamespace = $1::regnamespace
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`, one.name).Scan(&left); err != nil {
 			t.Fatal(err)
 		}
 		if !left {
