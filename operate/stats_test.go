@@ -96,7 +96,7 @@ func TestStats(t *testing.T) {
 	if v := data[statistics](t, run(t, c, "stats", "--json", "--limit", "2")); v.Entities != 2 || v.Complete || !v.More {
 		t.Errorf("two entities: %+v", v)
 	}
-	if v := data[statistics](t, run(t, c, "stats", "--json", "Meter|b", "Limit|c", "Meter|none")); v.Entities != 3 || v.Events != 1 || v.States != 1 {
+	if v := data[statistics](t, run(t, c, "stats", "--json", "Meter|b", "Limit|c", "Meter|b", "Meter|none")); v.Entities != 3 || v.Events != 1 || v.States != 1 {
 		t.Errorf("entities that are named: %+v", v)
 	}
 	if v := data[statistics](t, run(t, c, "stats", "--json", "--since", "1h", "--type", "Meter")); v.Entities != 2 || v.Events != 13 || v.States != 0 {

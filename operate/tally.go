@@ -232,11 +232,11 @@ func (a *answer) unreadable(n int) {
 	}
 }
 
-// listed yields ids.
+// listed yields each of ids once.
 func listed(ids []string) iter.Seq2[annals.PersistenceID, error] {
 	return func(yield func(annals.PersistenceID, error) bool) {
-		for _, id := range ids {
-			if !yield(annals.PersistenceID(id), nil) {
+		for i, id := range ids {
+			if !slices.Contains(ids[:i], id) && !yield(annals.PersistenceID(id), nil) {
 				return
 			}
 		}
