@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -110,8 +109,7 @@ func TestTablesWaitForTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			time.Sleep(20 * time.Millisecond) // the transaction ends while its schema is to be emptied
-			_, err := conn.Exec(context.Background(), "COMMIT")
+			_, err := conn.Exec(context.Background(), "SELECT pg_sleep(0.02); COMMIT") // ends while the schema is to be emptied
 			ended <- errors.Join(err, conn.Close(context.Background()))
 		}()
 	})
