@@ -43,7 +43,7 @@ func JSON[T any](manifest string, former ...Former[T]) *Type[T] {
 }
 
 func toJSON[T any](v T) ([]byte, error) {
-	data, err := marshalJSON(v)
+	data, err := marshalJSON(&v) // its fields may have a marshaler with a pointer receiver
 	if err != nil {
 		return nil, jsonFault(err)
 	}

@@ -45,7 +45,7 @@ func (k *Kept[T]) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON implements json.Marshaler. The members of Value come first.
 func (k Kept[T]) MarshalJSON() ([]byte, error) {
-	data, err := marshalJSON(k.Value)
+	data, err := marshalJSON(&k.Value)
 	if err != nil || len(k.Other) == 0 {
 		return data, err
 	}

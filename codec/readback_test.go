@@ -164,6 +164,11 @@ func (u *unordered) UnmarshalJSON(data []byte) error {
 	return err
 }
 
+type counted struct{ n int }
+
+func (c *counted) MarshalJSON() ([]byte, error)    { return json.Marshal(c.n) }
+func (c *counted) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &c.n) }
+
 // folded are map keys of which many become one.
 type folded struct{ text string }
 
@@ -200,8 +205,10 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 		"an interface": encodes([]shape{square{2}}), "an embedded pointer": encodes(embeds{&hidden{1}}),
 		"an integer that is no float": encodes[any](int64(1<<60 + 1)), "one that reads like it": encodes[any]([]any{uint64(18014425998426110)}), "seconds in the zone": encodes([]time.Time{time.Unix(0, 0).In(time.FixedZone("", 53*60+28))}), "the same in an any": encodes[any](time.Unix(0, 0).In(time.FixedZone("", 1))),
 		"year 10000": encodes(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "5,001 levels of two": encodes(deep(5_001)),
-		"seconds in the zone of a key": encodes(map[time.Time]int{time.Unix(0, 0).In(time.FixedZone("", 1)): 1}),
-		"two keys of one time":         encodes(map[time.Time]int{time.Unix(0, 0).In(time.FixedZone("a", 0)): 1, time.Unix(0, 0).In(time.FixedZone("b", 0)): 2}),
+		"seconds in the zone of a key":                      encodes(map[time.Time]int{time.Unix(0, 0).In(time.FixedZone("", 1)): 1}),
+		"a prefix with bits that its address does not have": encodes(netip.PrefixFrom(netip.AddrFrom4([4]byte{1}), 33)), "two keys of one port": encodes(map[netip.AddrPort]int{netip.AddrPortFrom(netip.Addr{}, 1): 1, {}: 2}),
+		"a marshaler of a pointer, in a map": encodes(map[string]big.Int{"a": *big.NewInt(7)}),
+		"two keys of one time":               encodes(map[time.Time]int{time.Unix(0, 0).In(time.FixedZone("a", 0)): 1, time.Unix(0, 0).In(time.FixedZone("b", 0)): 2}),
 		"a field that CBOR leaves out": encodes(struct {
 			V any `json:"v" cbor:"-"`
 		}{int64(1<<60 + 1)}),
@@ -226,7 +233,8 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 			A, B *[]string
 			C    *map[string]int
 		}{nil, &[]string{}, &map[string]int{}}),
-		"an embedded nil": encodes(embeds{}), "any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
+		"an embedded nil": encodes(embeds{}), "a marshaler of a pointer": encodes(struct{ N big.Int }{*big.NewInt(7)}), "another": encodes([1]counted{{7}}), "a prefix": encodes(netip.PrefixFrom(netip.AddrFrom4([4]byte{1}), 32)),
+		"any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
 		"integers": encodes(map[string]any{"n": int64(1 << 53), "m": []int{math.MaxInt32}, "k": struct{ N int64 }{-5}}), "many brackets": encodes(strings.Repeat("[{", 20_000)), "wide": encodes(make([]tree, 20_000)),
 		"keys": encodes(map[time.Time]map[int64]any{time.Unix(0, 0).UTC(): {1<<60 + 1: 1}, time.Unix(1, 0).UTC(): nil}),
 	} {

@@ -34,8 +34,8 @@ func (f *Format) Of(t reflect.Type) Check {
 
 var (
 	timeType = reflect.TypeFor[time.Time]()
-	// sound are types whose marshalers read back what they write.
-	sound = []reflect.Type{timeType, reflect.TypeFor[big.Int](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[netip.Prefix]()}
+	// sound are types whose marshalers read back what they write. That of a big.Int has a pointer receiver, so JSON does not call it for the value of a map.
+	sound = []reflect.Type{timeType, reflect.TypeFor[*big.Int](), reflect.TypeFor[netip.Addr]()}
 )
 
 func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
