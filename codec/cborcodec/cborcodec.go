@@ -28,14 +28,10 @@ const serializer = 33
 func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
 	check := format.Of(reflect.TypeFor[T]())
 	encode := func(v T) ([]byte, error) {
-		data, err := marshal(v)
-		if err != nil {
-			return nil, err
-		}
 		if fault := readback.Fault(check, v); fault != "" {
 			return nil, codec.Fault(fault)
 		}
-		return data, nil
+		return marshal(v)
 	}
 	if check.Decode {
 		encode = codec.ReadBack(encode, unmarshal[T])
@@ -43,7 +39,7 @@ func Of[T any](manifest string, former ...codec.Former[T]) *codec.Type[T] {
 	return codec.Of(serializer, manifest, encode, unmarshal[T], former...)
 }
 
-var format = readback.Format{Tag: "cbor", NilTimes: true, Marshalers: []reflect.Type{
+var format = readback.Format{Tag: "cbor", NilTimes: true, Levels: 10_000, Marshalers: []reflect.Type{
 	reflect.TypeFor[cbor.Marshaler](), reflect.TypeFor[cbor.Unmarshaler](),
 	reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](),
 }}

@@ -94,10 +94,14 @@ func TestRefusesWhatItDoesNotReadBack(t *testing.T) {
 		}
 		return v
 	}
+	type parent struct{ Child *parent }
+	loop, ring := &parent{}, map[string]any{}
+	loop.Child, ring["a"] = &parent{loop}, []any{&ring}
 	for name, encode := range map[string]func() error{
 		"invalid UTF-8": encodes("a\xff"), "an invalid key": encodes(map[string]int{"\xff": 1}), "deep inside": encodes([][]string{{"a"}, {strings.Repeat("b", 70_000), "\xff"}}),
 		"in an any": encodes[any](map[string]any{"a": "\xff"}), "1,002 levels": encodes(deep(501)), "an interface": encodes([]shape{square{2}}),
 		"year 10000": encodes(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "seconds in the zone": encodes([]any{time.Unix(0, 0).In(time.FixedZone("", 53*60+28))}),
+		"24 hours": encodes(time.Unix(0, 0).In(time.FixedZone("", 24*60*60))), "a loop of pointers": encodes(loop), "of maps": encodes[any](ring),
 		"a field that JSON leaves out": encodes(struct {
 			V any `json:"-" cbor:"v"`
 		}{time.Unix(0, 0).In(time.FixedZone("", 1))}),

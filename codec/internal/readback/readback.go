@@ -16,12 +16,13 @@ type Format struct {
 	Marshalers []reflect.Type // interfaces by which a type can encode itself
 	Floats     bool           // an integer in an interface is decoded as a float64
 	NilTimes   bool           // the zero time is encoded as nil is
+	Levels     int            // the most levels of a Go value, where its encoder does not return for one that contains itself; 0: it does
 }
 
 // Check says how to find out that a value of one type will be read back. The zero Check needs nothing: all values of the type are read back.
 type Check struct {
 	Decode bool // the encoded value must be decoded
-	walk   bool // the value must be searched for times, values in interfaces and pointers to nil: see Fault
+	walk   bool // the value must be searched for times, values in interfaces, pointers to nil and loops: see Fault
 	format *Format
 }
 
@@ -39,10 +40,12 @@ var (
 )
 
 func (c *Check) add(t reflect.Type, seen map[reflect.Type]bool) {
-	if seen[t] {
+	if within, ok := seen[t]; ok {
+		c.walk = c.walk || within && c.format.Levels > 0
 		return
 	}
 	seen[t] = true
+	defer func() { seen[t] = false }()
 	if slices.Contains(sound, t) {
 		c.walk = c.walk || t == timeType
 		return
@@ -87,7 +90,7 @@ func (f *Format) implements(t reflect.Type) bool {
 	return slices.ContainsFunc(f.Marshalers, reflect.PointerTo(t).Implements)
 }
 
-// Fault is the reason why v, which the format has encoded, would not be read back; "" if there is none that decoding does not find.
+// Fault is the reason why v would not be read back; "" if there is none that the encoder, or decoding, does not find.
 func Fault[T any](c Check, v T) string {
 	if !c.walk {
 		return ""
@@ -96,29 +99,32 @@ func Fault[T any](c Check, v T) string {
 }
 
 func walk[T any](f *Format, v T) string { // a function of its own, because v is moved to the heap here
-	return f.fault(reflect.ValueOf(&v).Elem(), false)
+	return f.fault(reflect.ValueOf(&v).Elem(), false, 1)
 }
 
-func (f *Format) fault(v reflect.Value, within bool) (fault string) {
+func (f *Format) fault(v reflect.Value, within bool, level int) (fault string) {
+	if f.Levels > 0 && level > f.Levels {
+		return "more levels than are read back, or a value that contains itself"
+	}
 	switch v.Kind() {
 	case reflect.Interface:
-		return f.elem(v, true)
+		return f.elem(v, true, level)
 	case reflect.Pointer:
-		return f.elem(v, within)
+		return f.elem(v, within, level)
 	case reflect.Slice, reflect.Array:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			return ""
 		}
 		for i := 0; i < v.Len() && fault == ""; i++ {
-			fault = f.fault(v.Index(i), within)
+			fault = f.fault(v.Index(i), within, level+1)
 		}
 	case reflect.Map:
 		if v.Type().Key().Kind() == reflect.Pointer && v.Len() > 0 {
 			return "a map with pointers as keys: no key that is read is one that was written"
 		}
 		for i := v.MapRange(); fault == "" && i.Next(); {
-			if fault = f.fault(i.Value(), within); fault == "" && v.Type().Key().Kind() != reflect.String { // has nothing to find
-				fault = f.fault(i.Key(), false)
+			if fault = f.fault(i.Value(), within, level+1); fault == "" && v.Type().Key().Kind() != reflect.String { // has nothing to find
+				fault = f.fault(i.Key(), false, level+1)
 			}
 		}
 	case reflect.Struct:
@@ -130,7 +136,7 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 		}
 		for i := 0; i < v.NumField() && fault == ""; i++ {
 			if field := v.Type().Field(i); f.encodes(&field) {
-				fault = f.fault(v.Field(i), within)
+				fault = f.fault(v.Field(i), within, level+1)
 			}
 		}
 	case reflect.Int, reflect.Int64:
@@ -149,7 +155,7 @@ func (f *Format) fault(v reflect.Value, within bool) (fault string) {
 // inexact is a fault that decoding does not find: the text of an integer can be equal to that of a float64 near it.
 const inexact = "an integer in an interface would be read back as a float64 with another value"
 
-func (f *Format) elem(v reflect.Value, within bool) string {
+func (f *Format) elem(v reflect.Value, within bool, level int) string {
 	if v.IsNil() {
 		return ""
 	}
@@ -160,14 +166,14 @@ func (f *Format) elem(v reflect.Value, within bool) string {
 	case v.Kind() == reflect.Pointer && nilable(in.Type()) && in.IsNil() && !f.implements(in.Type()):
 		return "a pointer to nil would be read back as nil"
 	}
-	return f.fault(in, within)
+	return f.fault(in, within, level+1)
 }
 
 func nilable(t reflect.Type) bool {
 	return slices.Contains([]reflect.Kind{reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice}, t.Kind())
 }
 
-// timeFault is the reason why RFC 3339 cannot express the time v: a year has four digits, and the offset of a zone has no seconds.
+// timeFault is the reason why RFC 3339 cannot express the time v: a year has four digits, and the offset of a zone has no seconds and is less than a day.
 func timeFault(v reflect.Value) string {
 	var t time.Time
 	switch {
@@ -176,8 +182,8 @@ func timeFault(v reflect.Value) string {
 	case v.CanInterface():
 		t = v.Interface().(time.Time)
 	}
-	if _, offset := t.Zone(); offset%60 != 0 {
-		return "a time in a zone with seconds in its offset"
+	if _, offset := t.Zone(); offset%60 != 0 || offset/(24*60*60) != 0 {
+		return "a time in a zone whose offset has seconds, or 24 hours or more"
 	}
 	if y := t.Year(); y < 0 || y > 9999 {
 		return "a time outside of the years 0 to 9999"
