@@ -36,7 +36,7 @@ func (c *Type[T]) decodeAny(p annals.Payload) (any, error) { return c.Decode(p) 
 func Union[E any](members ...Member) Codec[E] {
 	u := &union[E]{byType: map[reflect.Type]Member{}, byKey: map[key]Member{}}
 	for _, m := range members {
-		if m == nil {
+		if m == nil || reflect.ValueOf(m).IsZero() {
 			u.fault("a member is nil")
 			continue
 		}
