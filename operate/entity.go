@@ -32,8 +32,8 @@ type Entity interface {
 	// event and state decode; event is nil for a durable state.
 	event(p annals.Payload) (any, error)
 	state(p annals.Payload) (any, error)
-	// load is the state of the entity at a moment, as its codec stores it, and its number.
-	load(ctx context.Context, s annals.Store, id string, m moment) (annals.Payload, annals.SeqNr, error)
+	// load is the state of the entity at a moment, as its codec encodes it, and its number. Without sealed it is not sealed.
+	load(ctx context.Context, s annals.Store, id string, m moment, sealed bool) (annals.Payload, annals.SeqNr, error)
 	// try is what Decide answers to a command at a moment.
 	try(ctx context.Context, s annals.Store, id string, m moment, command string) (tried, error)
 }
@@ -99,6 +99,14 @@ func decode[T any](c codec.Codec[T], p annals.Payload) (v any, err error) {
 	return c.Decode(p)
 }
 
+// plainly is the codec in one that seals, for what is shown only: sealing may store a key. Or it is c.
+func plainly[T any](c codec.Codec[T]) codec.Codec[T] {
+	if w, ok := c.(interface{ Unwrap() codec.Codec[T] }); ok {
+		return plainly(w.Unwrap())
+	}
+	return c
+}
+
 // contain makes a panic of the program the error of a call. Its text may have a part of a payload.
 func contain(op string, err *error) {
 	if recover() != nil {
@@ -106,10 +114,14 @@ func contain(op string, err *error) {
 	}
 }
 
-func (e *common[C, S]) load(ctx context.Context, s annals.Store, id string, m moment) (p annals.Payload, n annals.SeqNr, err error) {
+func (e *common[C, S]) load(ctx context.Context, s annals.Store, id string, m moment, sealed bool) (p annals.Payload, n annals.SeqNr, err error) {
 	state, n, err := e.at(ctx, s, id, m)
+	c := e.states
+	if !sealed {
+		c = plainly(c)
+	}
 	if err == nil {
-		p, err = e.states.Encode(state)
+		p, err = c.Encode(state)
 	}
 	return p, n, err
 }
@@ -227,7 +239,7 @@ func (e *sourced[C, E, S, R]) try(ctx context.Context, s annals.Store, id string
 		events, err := e.b.Decide(state, c)
 		t.rejected = err
 		for i := 0; i < len(events) && err == nil; i++ {
-			p, err := e.b.Events.Encode(events[i])
+			p, err := plainly(e.b.Events).Encode(events[i])
 			if err != nil {
 				return fmt.Errorf("event %d of the command cannot be encoded: %w", i+1, err)
 			}
@@ -273,7 +285,7 @@ func (e *durable[C, S, R]) try(ctx context.Context, s annals.Store, id string, m
 		if t.deleted = deletes; !saves {
 			return nil
 		}
-		p, err := e.b.States.Encode(next)
+		p, err := plainly(e.b.States).Encode(next)
 		t.state = &p
 		return err
 	})

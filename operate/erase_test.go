@@ -9,6 +9,7 @@ import (
 	"github.com/annals-go/annals/codec"
 	"github.com/annals-go/annals/codec/sealed"
 	"github.com/annals-go/annals/memstore"
+	"github.com/annals-go/annals/operate"
 )
 
 // The keys of a subject are destroyed with --yes only, and what is sealed with them cannot be read afterwards.
@@ -74,5 +75,34 @@ func TestErase(t *testing.T) {
 		if o := run(t, c, args...); o.status != 0 || !strings.Contains(o.text, "7: the keys are destroyed already\n") {
 			t.Errorf("%q: %+v", args, o)
 		}
+	}
+}
+
+// What a command would be answered is shown without a write, also of a subject that has no key yet.
+func TestTryCreatesNoKey(t *testing.T) {
+	t.Parallel()
+	s := memstore.New()
+	master, err := sealed.AES(make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := sealed.NewKeys(s, master, sealed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, forgotten := func(total) string { return "7" }, func(v total) total { return v }
+	people, saved := meter, limit
+	people.States = sealed.Except(codec.JSON[total]("total"), keys, subject, forgotten)
+	people.Events = sealed.Payloads(codec.JSON[added]("added"), keys, func(added) string { return "7" }, func(string) added { return added{} })
+	saved.States = people.States
+	c := config(s)
+	c.Entities = []operate.Entity{operate.Sourced(people), operate.Durable(saved)}
+	for id, want := range map[string]string{"Meter|1": `"value":{"n":5}`, "Limit|1": `"value":{"sum":5}`} {
+		if o := run(t, c, "show", id, "--try", "5", "--json"); o.status != 0 || !strings.Contains(o.text, want) {
+			t.Errorf("%+v", o)
+		}
+	}
+	if n, err := keys.Count(t.Context(), "7"); n != 0 || err != nil {
+		t.Errorf("got %d keys, %v, want none", n, err)
 	}
 }

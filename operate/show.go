@@ -203,7 +203,7 @@ func (w *showing) newest(v *entityView) {
 
 // load loads the state at m.
 func (w *showing) load(m moment) (annals.Payload, annals.SeqNr, error) {
-	p, n, err := w.entity.load(w.ctx, w.store, w.named, m)
+	p, n, err := w.entity.load(w.ctx, w.store, w.named, m, false)
 	return p, n, w.hidden(err)
 }
 

@@ -104,7 +104,7 @@ func (h *history) read(to annals.SeqNr) (err error) {
 	if to > 0 {
 		m.number = &to
 	}
-	if h.state, h.number, err = h.entity.load(h.ctx, h.store, h.named, m); errors.Is(err, annals.ErrInvalid) {
+	if h.state, h.number, err = h.entity.load(h.ctx, h.store, h.named, m, true); errors.Is(err, annals.ErrInvalid) {
 		return &failure{wrongUsage, diagnostic{"invalid", plain(err), h.next("show", string(h.id))}}
 	}
 	switch {
