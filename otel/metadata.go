@@ -77,22 +77,16 @@ func (t *Telemetry) Context(ctx context.Context, metadata annals.Payload) contex
 
 // writer is the span that has written an event with metadata.
 func (t *Telemetry) writer(metadata annals.Payload) trace.SpanContext {
-	var headers propagation.TextMapCarrier
-	switch {
-	case metadata.SerializerID == 0:
-		return trace.SpanContext{}
-	case metadata.SerializerID == codec.JSONSerializer && bytes.Contains(metadata.Data, []byte(`"traceparent"`)):
+	if metadata.SerializerID == codec.JSONSerializer && bytes.Contains(metadata.Data, []byte(`"traceparent"`)) {
 		var of carrier
-		if json.Unmarshal(metadata.Data, &of) != nil {
-			return trace.SpanContext{}
+		if json.Unmarshal(metadata.Data, &of) == nil && of.Traceparent != "" {
+			return trace.SpanContextFromContext(w3c.Extract(context.Background(), &of))
 		}
-		headers = &of
-	case t.o.Headers != nil:
-		headers = propagation.MapCarrier(t.o.Headers(metadata))
-	default:
+	}
+	if metadata.SerializerID == 0 || t.o.Headers == nil {
 		return trace.SpanContext{}
 	}
-	return trace.SpanContextFromContext(w3c.Extract(context.Background(), headers))
+	return trace.SpanContextFromContext(w3c.Extract(context.Background(), propagation.MapCarrier(t.o.Headers(metadata))))
 }
 
 // carrier has the trace context in JSON.

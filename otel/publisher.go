@@ -42,7 +42,7 @@ type publisher[M interface{ Context() context.Context }] struct {
 }
 
 func (p *publisher[M]) Publish(topic string, messages ...M) (err error) {
-	if len(messages) == 0 {
+	if len(messages) == 0 || p.t.tracer == nil && p.t.o.MeterProvider == nil {
 		return p.Publisher.Publish(topic, messages...)
 	}
 	static := []attribute.KeyValue{

@@ -37,8 +37,8 @@ const scope = "github.com/annals-go/annals/otel"
 type Options struct {
 	TracerProvider trace.TracerProvider // nil: no spans
 	MeterProvider  metric.MeterProvider // nil: no metrics
-	// Headers returns the trace context (traceparent and tracestate) in the metadata of an event, where that is not JSON: see Telemetry.Metadata. It
-	// is called from many goroutines at once. nil: only JSON has one.
+	// Headers returns the trace context (traceparent and tracestate) in the metadata of an event, where that is no JSON object with a member traceparent:
+	// see Telemetry.Metadata. It is called from many goroutines at once. nil: only such an object has one.
 	Headers func(metadata annals.Payload) map[string]string
 }
 

@@ -232,11 +232,11 @@ func TestMetadata(t *testing.T) {
 		User  string
 		Trace map[string]string
 	}
-	cbor := cborcodec.Of[embedded]("embedded")
+	cbor, object := cborcodec.Of[embedded]("embedded"), codec.JSON[embedded]("embedded")
 	telemetry, err := annalsotel.New(annalsotel.Options{Headers: func(p annals.Payload) map[string]string {
 		v, err := cbor.Decode(p)
 		if err != nil {
-			return nil
+			v, _ = object.Decode(p)
 		}
 		return v.Trace
 	}})
@@ -270,6 +270,7 @@ func TestMetadata(t *testing.T) {
 		"a text":      {encoded(texts.Encode("{}")), false, func(p annals.Payload) bool { return string(p.Data) == `"{}"` }},
 		"none":        {none, false, func(p annals.Payload) bool { return p.SerializerID == 0 }},
 		"with spaces": {encoded(annals.Payload{SerializerID: codec.JSONSerializer, Manifest: "request", Data: []byte(" { \"User\": \"ann\" } \n")}, nil), true, func(p annals.Payload) bool { r, err := requests.Decode(p); return err == nil && r.User == "ann" }},
+		"a field":     {encoded(object.Encode(embedded{"ann", annalsotel.Headers(ctx)})), true, func(p annals.Payload) bool { v, err := object.Decode(p); return err == nil && v.User == "ann" }},
 		"CBOR":        {encoded(cbor.Encode(embedded{"ann", annalsotel.Headers(ctx)})), true, func(p annals.Payload) bool { v, err := cbor.Decode(p); return err == nil && v.User == "ann" }},
 	} {
 		p, err := telemetry.Metadata(c.own)(ctx)
@@ -310,6 +311,10 @@ func TestAllocations(t *testing.T) {
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+		publisher, messages := annalsotel.Publishes[*message](telemetry, &broker{}, func(*message) map[string]string { return nil }), []*message{{ctx, nil}}
+		if n := testing.AllocsPerRun(100, func() { _ = publisher.Publish("orders", messages...) }); name == "off" && n != 0 {
+			t.Errorf("%s: %v allocations of a publisher", name, n)
 		}
 	}
 }
