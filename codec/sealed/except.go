@@ -25,7 +25,7 @@ import (
 //
 // When the key of the subject is destroyed, c decodes an object that has only the members that are named now, and Decode returns forgotten(rest),
 // where rest is the result: its other fields are zero, unless c says otherwise, also where others have added members with such names. So name
-// what was readable before as well, if c reads it.
+// what was readable before as well, if c reads it. The functions of codec.Was in c get such values, too: what they refuse cannot be decoded any more.
 //
 // The errors are those of Payloads. Encode also is annals.ErrInvalid when c encodes something else than an object, or an object that has a name
 // twice, a member "_sealed", or a readable and a sealed member whose names differ in case only. The codec keeps no argument that the caller
