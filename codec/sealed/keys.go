@@ -122,8 +122,8 @@ func (k *Keys) Rotate(ctx context.Context, subject string) error {
 	})
 }
 
-// Rewrap has the Master unwrap and wrap the keys of subject again: after that the former key of the Master is not needed for this subject. It
-// does nothing for a subject that has no keys, or whose keys are destroyed.
+// Rewrap has the Master unwrap and wrap the keys of subject again: after that the former key of the Master is not needed for this subject, and by
+// processes that have read its keys before not after Options.Cache. It does nothing for a subject that has no keys, or whose keys are destroyed.
 func (k *Keys) Rewrap(ctx context.Context, subject string) error {
 	return k.change(ctx, subject, func(s annals.State) error {
 		if s.Deleted || s.Revision == 0 {
