@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,13 +32,18 @@ func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 	var found []Finding
 	unread := map[ability.StoredKind][]*ability.Damage{}
 	internal, there := progress.Internal(id), false
+	var later error // of a payload that cannot be decoded now, which says nothing of it
 	see := func(p ability.Stored) {
 		there = true
 		var err error
 		if internal && !json.Valid(p.Payload.Data) {
 			err = errors.New("the library's own data are no JSON")
-		} else if !internal && r.Decode != nil {
+		} else if !internal && r.Decode != nil && later == nil {
 			err = r.Decode(id, p)
+		}
+		if errors.Is(err, annals.ErrUnavailable) {
+			later = &annals.Error{Op: "verify", ID: id, Kind: annals.ErrUnavailable, Err: fmt.Errorf("%s %d: %w", p.Kind, p.SeqNr, err)}
+			return
 		}
 		if err == nil {
 			return
@@ -52,7 +58,7 @@ func (r *run) look(id annals.PersistenceID) ([]Finding, error) {
 		found = append(found, Finding{Damage: d})
 	}
 	damage, err := r.checker.Check(r.ctx, id, see)
-	if err != nil {
+	if err := cmp.Or(err, later); err != nil {
 		return nil, err
 	}
 	for _, d := range damage {

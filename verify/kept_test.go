@@ -175,6 +175,41 @@ func TestRowsOfLaterVersions(t *testing.T) {
 	}
 }
 
+// A payload that cannot be decoded now, such as one whose key cannot be read, is no finding: the run ends, and can go on there.
+func TestUnavailableCodec(t *testing.T) {
+	t.Parallel()
+	s, event := memstore.New(), annals.NewEvent{Payload: annals.Payload{SerializerID: 99}}
+	for _, id := range []annals.PersistenceID{"T|a", "T|b"} {
+		if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: id, Events: []annals.NewEvent{event, event}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tries := 0
+	o := verify.Options{Decode: func(id annals.PersistenceID, _ ability.Stored) error {
+		if tries++; id == "T|b" {
+			return &annals.Error{Op: "open a payload", Kind: annals.ErrUnavailable}
+		}
+		return nil
+	}}
+	var got error
+	for step, err := range verify.Store(t.Context(), s, o) {
+		if got = err; len(step.Found) > 0 {
+			t.Errorf("found %v", step.Found[0])
+		}
+		o.After = step.After
+	}
+	if !errors.Is(got, annals.ErrUnavailable) || tries != 3 {
+		t.Errorf("got %v after %d payloads, want ErrUnavailable after 3", got, tries)
+	}
+	o.Decode = func(id annals.PersistenceID, _ ability.Stored) error {
+		if id == "T|a" {
+			t.Error("T|a again")
+		}
+		return nil
+	}
+	verifytest.Want(t, s, o)
+}
+
 // A snapshot that no codec reads is another finding than the events after it. Of events and snapshots there are at most mostCodec findings, and of snapshots
 // without events as many.
 func TestCodecOfSnapshotAndEvents(t *testing.T) {

@@ -23,7 +23,7 @@ type Options struct {
 	Since time.Time
 	Rate  int // at most so many entities in a second; 0 is no limit
 	// Decode is called for the payloads of all entities but the library's own, and returns an error for one that no codec reads; nil for an entity
-	// that the program does not know. nil: payloads are not decoded.
+	// that the program does not know. An error that is annals.ErrUnavailable says nothing of a payload and ends the run. nil: payloads are not decoded.
 	Decode func(id annals.PersistenceID, p ability.Stored) error
 	// Running are the names of all projections and leases and the types of all process managers that there are, in all programs that use the store;
 	// what it keeps for others is a finding. nil: this is not known.
