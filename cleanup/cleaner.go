@@ -37,7 +37,7 @@ type Options struct {
 	Projections []string
 
 	// Readable returns an error when a snapshot cannot be decoded; the Decode of its codec will do. Then DeleteBeforeSnapshot deletes no
-	// event that the snapshot covers, and the entity fails with annals.ErrCorrupt. nil: snapshots are not checked.
+	// event that the snapshot covers, and the entity fails with annals.ErrCorrupt, or annals.ErrUnavailable if the error is. nil: snapshots are not checked.
 	Readable func(annals.Snapshot) error
 
 	// Progress is called for each entity, in the order of the ids and one call at a time, with the report so far. May be nil.

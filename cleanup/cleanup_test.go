@@ -386,13 +386,17 @@ func TestReadable(t *testing.T) {
 	s := memstore.New()
 	write(t, s, "T|1", 5, 3)
 	write(t, s, "T|2", 5, 3)
+	write(t, s, "T|3", 5, 3)
 	broken := errors.New("broken")
+	later := &annals.Error{Kind: annals.ErrUnavailable} // says nothing of the snapshot
 	c := cleaner(t, s, cleanup.Options{Readable: func(snap annals.Snapshot) error {
 		switch {
 		case snap.SeqNr != 3:
 			t.Errorf("asked for snapshot %d", snap.SeqNr)
 		case snap.ID == "T|1":
 			return broken
+		case snap.ID == "T|3":
+			return later
 		}
 		return nil
 	}})
@@ -402,6 +406,10 @@ func TestReadable(t *testing.T) {
 	}
 	wantShape(t, s, "T|1", shape{first: 1, last: 5, snapshot: 3})
 	wantShape(t, s, "T|2", shape{first: 4, last: 5, snapshot: 3})
+	if _, err := c.DeleteBeforeSnapshot(t.Context(), cleanup.IDs("T|3")); !errors.Is(err, later) || errors.Is(err, annals.ErrCorrupt) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	wantShape(t, s, "T|3", shape{first: 1, last: 5, snapshot: 3})
 }
 
 // A sequence of ids that panics fails the run, not the process.

@@ -134,7 +134,11 @@ func (w *work) deleteBeforeSnapshot(ctx context.Context) error {
 	}
 	if w.o.Readable != nil {
 		if err := panics.Contain("read back snapshot", w.ID, func() error { return w.o.Readable(covering) }); err != nil {
-			return &annals.Error{Op: "read back snapshot", ID: w.ID, Last: oldest, Kind: annals.ErrCorrupt, Err: err}
+			kind := annals.ErrCorrupt
+			if errors.Is(err, annals.ErrUnavailable) { // of the codec: it says nothing of the snapshot
+				kind = annals.ErrUnavailable
+			}
+			return &annals.Error{Op: "read back snapshot", ID: w.ID, Last: oldest, Kind: kind, Err: err}
 		}
 	}
 	if err := w.deleteEvents(ctx, oldest); err != nil {
