@@ -169,6 +169,14 @@ func TestExceptAround(t *testing.T) {
 	}
 	wantLetter(t, c, whole, post())
 	wantLetter(t, c, sealing(t, c, post()), post())
+
+	members := sealed.Except(plainLetters, keys, func(letter) string { return "" }, func(l letter) letter { return l }, "Item")
+	back := sealed.Payloads(members, keys, func(l letter) string { return l.Subject }, func(subject string) letter { return letter{Subject: subject} })
+	wantLetter(t, back, sealing(t, c, post()), post())
+	if whole, err = back.Encode(post()); err != nil || whole.SerializerID != sealed.Serializer {
+		t.Errorf("serializer %d, %v", whole.SerializerID, err)
+	}
+	wantLetter(t, back, whole, post())
 }
 
 // Sealed members are bound to their manifest, their subject, and their place.
