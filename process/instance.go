@@ -304,7 +304,7 @@ type Instance[S any] struct {
 }
 
 func (n *instance[S]) public(at annals.SeqNr) Instance[S] {
-	public := Instance[S]{State: n.state, Version: n.Version, SeqNr: at, Awaits: len(n.Awaits), Waits: n.Waits > n.Resumed, Ended: n.Ended}
+	public := Instance[S]{State: n.state, Version: n.Version, SeqNr: at, Awaits: len(n.Awaits), Waits: n.Waits > n.Resumed && !n.Ended, Ended: n.Ended}
 	for name, due := range n.Timers {
 		public.Timers = append(public.Timers, Timer{name, time.UnixMicro(due).UTC()})
 	}

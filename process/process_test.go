@@ -100,6 +100,31 @@ func TestCommandsAndAnswers(t *testing.T) {
 	})
 }
 
+// An input that waits when an answer ends its instance is ignored, as those that come later.
+func TestEndWhileInputWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := begin(t)
+		p := listing
+		p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
+			step, err := listing.React(s, in)
+			_, step.End = in.Value.(process.Answer)
+			return step, err
+		}
+		r, err := w.runner(w.store, p, process.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		w.do(t, "Here|h", wish{For: "a", Do: "fail"})
+		runFor(t, r, time.Hour)
+		wantParked(t, r)
+		if n, err := r.Load(t.Context(), "a"); err != nil || !n.Ended || n.Waits {
+			t.Errorf("loaded %+v, %v", n, err)
+		}
+	})
+}
+
 func TestTimers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
