@@ -96,7 +96,7 @@ func (r *Runner[E, S]) hand(ctx context.Context, t addressed) error {
 func (r *Runner[E, S]) ask(ctx context.Context, t addressed) error {
 	done, err := r.instances.Ask(ctx, t.id, t.turn)
 	if done {
-		r.work.Add(1)
+		r.stored.Add(1)
 	}
 	return err
 }

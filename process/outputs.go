@@ -56,7 +56,6 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 		if err := r.calendar.Add(ctx, timers); err != nil {
 			return err
 		}
-		r.work.Add(1) // they may be due
 	}
 	var bad results
 	var done executed
@@ -184,12 +183,10 @@ func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, 
 	}
 	switch {
 	case err == nil:
-		r.work.Add(1)
 		return reply, nil, nil
 	case late, failed(err):
 		return nil, nil, err
 	}
-	r.work.Add(1)
 	return reply, err, nil
 }
 

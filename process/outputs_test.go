@@ -300,3 +300,34 @@ func TestDiscard(t *testing.T) {
 		w.wantGot(t, "y", "Listing|c/1/1")
 	})
 }
+
+// Settle goes on until the steps of another Runner have been carried out, too.
+func TestSettleBesideAnotherRunner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := begin(t)
+		w.flaky = func() error { time.Sleep(time.Second); return nil }
+		p := listing
+		p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
+			step, err := listing.React(s, in)
+			if s["answered ask <nil>"] < 9 {
+				step.Commands = []process.Command{toBoxes.Ask("x", "ask")}
+			}
+			return step, err
+		}
+		var runners [2]*runner
+		for i := range runners {
+			var err error
+			if runners[i], err = w.runner(w.store, p, process.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer run(t, runners[0])()
+		time.Sleep(time.Minute) // it has all ranges
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		settle(t, runners[1])
+		if got, err := w.got(t.Context(), "x"); err != nil || len(got) != 10 {
+			t.Errorf("after Settle the recipient has got %q, %v", got, err)
+		}
+	})
+}

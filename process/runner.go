@@ -17,6 +17,7 @@ import (
 type Runner[E, S any] struct {
 	p          Process[E, S]
 	o          Options
+	store      annals.Store
 	instances  *aggregate.Repository[turn, instance[S], bool]
 	calendar   *calendar.Calendar
 	sources    map[string]Source // by their type of entities
@@ -25,7 +26,7 @@ type Runner[E, S any] struct {
 	outputs    *projection.Runner
 
 	results results
-	work    atomic.Int64 // counts steps and commands
+	stored  atomic.Int64 // counts steps
 	parked  atomic.Bool  // something was parked since the last look
 }
 
@@ -34,7 +35,7 @@ type Runner[E, S any] struct {
 // see docs/claims.md.
 func New[E, S any](store annals.Store, p Process[E, S], sources []Source, to []Recipients, o Options) (*Runner[E, S], error) {
 	faults := []error{p.Validate(), o.setDefaults()}
-	r := &Runner[E, S]{p: p, o: o, sources: map[string]Source{}, recipients: map[string]Recipients{}}
+	r := &Runner[E, S]{p: p, o: o, store: store, sources: map[string]Source{}, recipients: map[string]Recipients{}}
 	for _, s := range sources {
 		if _, twice := r.sources[s.entities]; twice || s.entities == p.Type {
 			s.faults = errors.Join(s.faults, fmt.Errorf("there are two sources %q, or it is the process itself", s.entities))
@@ -104,8 +105,7 @@ func (r *Runner[E, S]) Run(ctx context.Context) error {
 // Settle works until there is nothing left to do now: all events that were visible are handled, the commands sent, and the timers fired that
 // are due. What is parked, or becomes parked, is left. Settle is for programs that run once and then end, and for tests.
 func (r *Runner[E, S]) Settle(ctx context.Context) error {
-	for {
-		before := r.work.Load()
+	for before, stored := (annals.Offset{}), int64(-1); ; {
 		for _, in := range r.inputs {
 			if err := in.CatchUp(ctx); err != nil {
 				return err
@@ -114,11 +114,14 @@ func (r *Runner[E, S]) Settle(ctx context.Context) error {
 		if err := r.calendar.CatchUp(ctx, r.fire); err != nil {
 			return err
 		}
-		if err := r.outputs.CatchUp(ctx); err != nil {
+		// Other Runners store steps, too. All were carried out when there is no new one, and what they have caused was handled since.
+		newest, err := r.store.Query().Newest(ctx, annals.Filter{Type: r.p.Type})
+		if err != nil || newest.Compare(before) == 0 && r.stored.Load() == stored {
 			return err
 		}
-		if r.work.Load() == before {
-			return nil
+		before, stored = newest, r.stored.Load()
+		if err := r.outputs.CatchUp(ctx); err != nil {
+			return err
 		}
 	}
 }
