@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -47,7 +48,7 @@ func (o *Options) setDefaults() error {
 	if o.SendTimeout < 0 {
 		faults = append(faults, fmt.Errorf("Options.SendTimeout is %v", o.SendTimeout))
 	}
-	o.Parallel, o.SendTimeout = cmp.Or(o.Parallel, 64), cmp.Or(o.SendTimeout, 10*time.Second)
+	o.Parallel, o.SendTimeout = cmp.Or(o.Parallel, 64), min(cmp.Or(o.SendTimeout, 10*time.Second), math.MaxInt64/4)
 	o.Logger = panics.Logger(o.Logger)
 	return errors.Join(faults...)
 }
@@ -55,6 +56,9 @@ func (o *Options) setDefaults() error {
 func (o *Options) aggregate() aggregate.Options {
 	return aggregate.Options{Observer: o.Observer, Logger: o.Logger}
 }
+
+// sending is how long the commands of some steps are sent, beside the longest time of one command. Then it is noted which were executed.
+const sending = 4 * time.Minute
 
 // pollAlone is Options.Poll where nothing signals new events.
 const pollAlone = time.Second
@@ -65,5 +69,8 @@ func (o *Options) projection(s annals.Store, from annals.Offset, onError func(co
 	if _, err := ability.Of[ability.Watcher](s); err != nil {
 		poll = cmp.Or(poll, pollAlone)
 	}
-	return projection.Options{From: from, Ranges: o.Ranges, Lease: o.Lease, Poll: poll, OnError: onError, ErrorText: o.ErrorText, Observer: o.Observer, Logger: o.Logger}
+	return projection.Options{
+		From: from, Ranges: o.Ranges, Lease: o.Lease, Poll: poll, HandlerTimeout: o.SendTimeout + sending + time.Minute,
+		OnError: onError, ErrorText: o.ErrorText, Observer: o.Observer, Logger: o.Logger,
+	}
 }

@@ -30,6 +30,8 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 	if err != nil {
 		return err
 	}
+	within, stop := context.WithTimeout(ctx, r.o.SendTimeout+sending)
+	defer stop()
 	var timers []calendar.Timer
 	q, noted := queues[job]{}, map[annals.PersistenceID]func() ([]place, error){}
 	for _, e := range left {
@@ -60,7 +62,7 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 	var bad results
 	var done executed
 	err = q.run(r.o.Parallel, func(key string, j job) error {
-		err := r.carry(ctx, key, j)
+		err := r.carry(within, key, j)
 		if err == nil {
 			done.add(j)
 		}
@@ -76,7 +78,9 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 	}
 	if err != nil && ctx.Err() == nil && len(es) > 1 {
 		for _, e := range left {
-			r.results.put(e.Event, bad.of[offsetOf(e.Event)])
+			if failed := bad.of[offsetOf(e.Event)]; failed == nil || within.Err() == nil { // those for which the time did not suffice have not failed
+				r.results.put(e.Event, failed)
+			}
 		}
 	}
 	return err

@@ -3,7 +3,9 @@ package process_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -299,6 +301,54 @@ func TestDiscard(t *testing.T) {
 		settle(t, r)
 		w.wantGot(t, "y", "Listing|c/1/1")
 	})
+}
+
+// A recipient may take as long as Options.SendTimeout says.
+func TestLongSendTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := begin(t)
+		w.flaky = func() error { time.Sleep(7 * time.Minute); return nil } // comes twice
+		r, err := w.runner(w.store, listing, process.Options{SendTimeout: 20 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		runFor(t, r, time.Hour)
+		w.wantDone(t, "a", "ask x", "answered ask <nil> x")
+		wantParked(t, r)
+	})
+}
+
+// Commands to one recipient that take longer together than a handler of a projection may: those that were executed are not sent again.
+func TestManyCommandsOfSlowRecipient(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	for name, c := range map[string]struct{ steps, commands int }{"of one step": {1, n}, "of many instances": {n, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := begin(t)
+				w.flaky = func() error { time.Sleep(4 * time.Second); return nil } // comes twice
+				p := listing
+				p.React = func(map[string]int, process.Input) (process.Step[note], error) {
+					return process.Step[note]{Commands: slices.Repeat([]process.Command{toBoxes.Tell("x", "text")}, c.commands)}, nil
+				}
+				r, err := w.runner(w.store, p, process.Options{Ranges: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range c.steps {
+					w.do(t, "Here|h", wish{For: fmt.Sprint("i", i)})
+				}
+				runFor(t, r, time.Hour)
+				if got, err := w.got(t.Context(), "x"); err != nil || len(got) != n || w.sent["x"] > n+1 {
+					t.Errorf("the recipient has got %d commands, and was asked %d times, %v", len(got), w.sent["x"], err)
+				}
+				wantParked(t, r)
+			})
+		})
+	}
 }
 
 // Settle goes on until the steps of another Runner have been carried out, too.
