@@ -47,7 +47,7 @@ var rules = []struct {
 	{pkg: "projection", may: "root ability codec query internal/backoff internal/claims internal/contexts internal/document internal/leases internal/panics internal/position internal/progress internal/valid"},
 	{pkg: "lease", may: "root codec internal/backoff internal/claims internal/document internal/leases internal/panics internal/valid"},
 	{pkg: "process", may: "root ability aggregate behavior codec projection internal/backoff internal/calendar internal/host internal/keys internal/panics internal/quote internal/valid"},
-	{pkg: "process/processtest", may: "root codec process"},
+	{pkg: "process/processtest", may: "root codec process internal/host"},
 	{pkg: "tenants", may: "root internal/panics"},
 	{pkg: "verify", may: "root ability internal/backoff internal/progress"},
 	{pkg: "projection/projectiontest", may: "root codec memstore projection internal/faulty"},

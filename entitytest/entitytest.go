@@ -5,7 +5,6 @@
 package entitytest
 
 import (
-	"bytes"
 	"errors"
 	"reflect"
 	"slices"
@@ -72,7 +71,7 @@ func New[C, E, S, R any](t testing.TB, b behavior.EventSourced[C, E, S, R], id s
 		}
 		return err
 	}
-	k.same = func(x, y E) bool { return same(b.Events, x, y) }
+	k.same = func(x, y E) bool { return host.Same(b.Events, x, y) }
 	k.apply = func(k *Case[C, E, S, R], e E) {
 		t.Helper()
 		if b.Tags != nil {
@@ -129,9 +128,11 @@ func (k *Case[C, E, S, R]) When(c C) *Case[C, E, S, R] {
 	k.t.Helper()
 	var zero R
 	k.answer = zero
-	unchanged := watch(k.t, k.states, k.state)
+	unchanged := host.Unchanged(k.states, k.state)
 	k.done, k.err = k.decide(k.state, c)
-	unchanged()
+	if !unchanged() {
+		k.t.Fatalf("Decide changed the state that it was given: %+v", k.state)
+	}
 	if k.err != nil {
 		k.done = nil // a host does not use them
 		return k
@@ -209,39 +210,4 @@ func throughCodec[T any](t testing.TB, c codec.Codec[T], v T) T {
 		t.Fatalf("decode %+v: %v", v, err)
 	}
 	return back
-}
-
-// watch returns a function that demands that s has not been changed. It demands nothing of a state that cannot be encoded.
-func watch[S any](t testing.TB, c codec.Codec[S], s S) func() {
-	c = comparing(c)
-	before, err := c.Encode(s)
-	return func() {
-		t.Helper()
-		if after, afterErr := c.Encode(s); err == nil && afterErr == nil && !samePayload(before, after) {
-			t.Fatalf("Decide changed the state that it was given: %+v", s)
-		}
-	}
-}
-
-// same reports whether a and b are equal, or are stored as the same bytes: values such as protobuf messages hold more than is stored.
-func same[T any](c codec.Codec[T], a, b T) bool {
-	if reflect.DeepEqual(a, b) {
-		return true
-	}
-	c = comparing(c)
-	pa, errA := c.Encode(a)
-	pb, errB := c.Encode(b)
-	return errA == nil && errB == nil && samePayload(pa, pb)
-}
-
-// comparing is the codec in c whose payloads can be compared, or c.
-func comparing[T any](c codec.Codec[T]) codec.Codec[T] {
-	if w, ok := c.(interface{ Unwrap() codec.Codec[T] }); ok {
-		return comparing(w.Unwrap())
-	}
-	return c
-}
-
-func samePayload(a, b annals.Payload) bool {
-	return a.SerializerID == b.SerializerID && a.Manifest == b.Manifest && bytes.Equal(a.Data, b.Data)
 }

@@ -3,6 +3,7 @@ package entitytest
 import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/behavior"
+	"github.com/annals-go/annals/internal/host"
 )
 
 // History is what a store has of an entity. The command test of the module operate writes it.
@@ -36,7 +37,7 @@ func (k *Case[C, E, S, R]) Stored(h History) *Case[C, E, S, R] {
 	if h.State.SerializerID == 0 {
 		return k
 	}
-	if want := k.decoded(h.State); !same(k.states, k.state, want) {
+	if want := k.decoded(h.State); !host.Same(k.states, k.state, want) {
 		k.t.Fatalf("state: got %+v, want %+v", k.state, want)
 	}
 	return k

@@ -69,7 +69,7 @@ func NewState[C, S, R any](t testing.TB, b behavior.DurableState[C, S, R], id st
 	k.same = func(x, y behavior.Effect[S]) bool {
 		one, saves, deletes := x.Outcome()
 		other, alsoSaves, alsoDeletes := y.Outcome()
-		return saves == alsoSaves && deletes == alsoDeletes && (!saves || same(b.States, one, other))
+		return saves == alsoSaves && deletes == alsoDeletes && (!saves || host.Same(b.States, one, other))
 	}
 	k.show = func(e behavior.Effect[S]) any {
 		s, saves, deletes := e.Outcome()

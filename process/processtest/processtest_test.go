@@ -109,6 +109,56 @@ func TestUpgrade(t *testing.T) {
 	if n.Pass(24*time.Hour) != 1 || !n.Ended() {
 		t.Error("it has forgotten the version under which it began")
 	}
+	next := reminder
+	next.Init = func(string) int { return 100 }
+	next.Evolve = func(sent int, _ string) int { return sent + 10 }
+	n.Upgrade(next)
+	if n.State() != 110 {
+		t.Errorf("the state is %d, as if the events had not been read again", n.State())
+	}
+	next.Events = codec.JSON[string]("another manifest")
+	if text := fatally(t, func(tb testing.TB) {
+		n := processtest.New(tb, reminder, "r")
+		n.Event(billed{"c"})
+		n.Upgrade(next)
+	}); !strings.Contains(text, "decode") {
+		t.Errorf("events that cannot be read: %q", text)
+	}
+}
+
+// What a Runner refuses, or never does, ends the test.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	counting := process.Process[string, map[string]int]{
+		Type: "Counting",
+		Init: func(string) map[string]int { return map[string]int{} },
+		React: func(s map[string]int, _ process.Input) (process.Step[string], error) {
+			s["n"]++
+			return process.Step[string]{}, nil
+		},
+		Evolve: func(s map[string]int, _ string) map[string]int { return s },
+	}
+	for what, test := range map[string]func(tb testing.TB){
+		"a state that React changes": func(tb testing.TB) { processtest.New(tb, counting, "c").Event(1) },
+		"a recipient": func(tb testing.TB) {
+			processtest.New(tb, reacting(process.Step[string]{Commands: []process.Command{letters.Tell("\xff", "pay")}}), "r").Event(1)
+		},
+		"a name": func(tb testing.TB) {
+			processtest.New(tb, reacting(process.Step[string]{Cancel: []string{"\xff"}}), "r").Event(1)
+		},
+		"a second answer": func(tb testing.TB) {
+			n := processtest.New(tb, reminder, "r")
+			n.Event(billed{"c"})
+			asked := n.Commands()[0]
+			n.Answer(asked, true, nil)
+			n.Answer(asked, true, nil)
+		},
+		"an answer to nothing": func(tb testing.TB) { processtest.New(tb, reminder, "r").Answer(letters.Ask("c", "pay"), true, nil) },
+	} {
+		if fatally(t, test) == "" {
+			t.Errorf("%s: the test goes on", what)
+		}
+	}
 }
 
 // reacting is a reminder whose React returns s.
@@ -148,25 +198,34 @@ func (f *fatal) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+// fatally returns with what text a test has ended, "" when it has not.
+func fatally(t *testing.T, test func(tb testing.TB)) string {
+	f, ended := &fatal{TB: t}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		test(f)
+	}()
+	<-ended
+	return f.text
+}
+
 // A timer that a Runner refuses ends the test, and so does one that is set again for the same time whenever it is fired.
 func TestWrongTimers(t *testing.T) {
 	t.Parallel()
 	for what, timer := range map[string]process.Timer{
 		"no name":       {Due: time.Unix(1, 0)},
 		"a long name":   {Name: strings.Repeat("n", 1025), Due: time.Unix(1, 0)},
+		"no text":       {Name: "\xff", Due: time.Unix(946_684_800+1, 0)},
 		"no time":       {Name: "n"},
 		"an early year": {Name: "n", Due: time.Date(1, 12, 31, 0, 0, 0, 0, time.UTC)},
 		"a late year":   {Name: "n", Due: time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)},
 		"the past":      {Name: "n", Due: time.Unix(1, 0)},
 	} {
-		f, ended := &fatal{TB: t}, make(chan struct{})
-		go func() {
-			defer close(ended)
-			n := processtest.New(f, reacting(process.Step[string]{Timers: []process.Timer{timer}}), "r")
+		if fatally(t, func(tb testing.TB) {
+			n := processtest.New(tb, reacting(process.Step[string]{Timers: []process.Timer{timer}}), "r")
 			n.Event(billed{"c"})
 			n.Pass(0)
-		}()
-		if <-ended; f.text == "" {
+		}) == "" {
 			t.Errorf("%s: the test goes on", what)
 		}
 	}
