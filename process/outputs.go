@@ -137,7 +137,10 @@ func (r *Runner[E, S]) command(c *command) (Recipients, Command, error) {
 // carry does what j says.
 func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
 	id := j.ID.EntityID()
-	if j.command < 0 {
+	switch {
+	case ctx.Err() != nil: // nothing more begins
+		return ctx.Err()
+	case j.command < 0:
 		return r.resume(ctx, id, j.SeqNr, j.Value)
 	}
 	c := j.Value.Commands[j.command]

@@ -381,3 +381,30 @@ func TestSettleBesideAnotherRunner(t *testing.T) {
 		}
 	})
 }
+
+// When Run is to end, no more commands are sent: a recipient that does not look at its context holds it up once.
+func TestStopWhileSending(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(memstore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent atomic.Int64
+		r := w.sending(t, codec.JSON[string]("text"), func(context.Context, string, string, string) (int, error) {
+			sent.Add(1)
+			time.Sleep(5 * time.Second)
+			return 0, nil
+		})
+		for i := range 500 {
+			w.do(t, "Here|h", wish{For: fmt.Sprint("i", i), Do: "ask", Name: fmt.Sprint("x", i)})
+		}
+		stop := run(t, r)
+		time.Sleep(3 * time.Second)
+		before, begun := sent.Load(), time.Now()
+		stop()
+		if took := time.Since(begun); took > 5*time.Second || sent.Load() > before || before == 0 {
+			t.Errorf("it took %v to end; %d commands were sent before, and then %d", took, before, sent.Load()-before)
+		}
+	})
+}
