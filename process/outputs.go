@@ -67,10 +67,15 @@ func (r *Runner[E, S]) carryOut(ctx context.Context, es []projection.Envelope[*s
 			done.add(j)
 		}
 		return err
-	}, func(jobs []job, err error) {
-		for _, j := range jobs { // those behind the one that has failed wait, too
-			bad.put(j.Event, err)
+	}, func(jobs []job, err error) (others []job) {
+		for _, j := range jobs { // those behind the one that has failed wait, too, if they are of its instance
+			if j.ID == jobs[0].ID {
+				bad.put(j.Event, err)
+			} else {
+				others = append(others, j)
+			}
 		}
+		return others
 	})
 	r.results.set(left, err != nil)
 	if err != nil {
@@ -176,16 +181,18 @@ func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
 	return nil
 }
 
-// send sends a command. A recipient that has not answered in time is left alone for a while, so that it does not hold up the others again and again.
+// send sends a command. A recipient that has not answered in time, or whose failure has taken long, is left alone for a while, so that it does not hold up
+// the others again and again.
 func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, c Command) (reply any, rejection, err error) {
 	if since := time.Since(r.results.hung(key)); since < 2*r.o.SendTimeout {
-		return nil, nil, fmt.Errorf("the recipient did not answer %v ago", since.Round(time.Second))
+		return nil, nil, fmt.Errorf("the recipient did not answer, or has failed slowly, %v ago", since.Round(time.Second))
 	}
+	begun := time.Now()
 	within, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
 	defer cancel()
 	reply, err = to.send(within, id, c.Recipient, c.Value)
 	late := within.Err() != nil
-	if err != nil && late && ctx.Err() == nil {
+	if err != nil && (late || failed(err) && time.Since(begun) > r.o.SendTimeout/10) && ctx.Err() == nil {
 		r.results.hang(key)
 	}
 	switch {

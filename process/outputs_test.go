@@ -408,3 +408,69 @@ func TestStopWhileSending(t *testing.T) {
 		}
 	})
 }
+
+// choosy is a codec that cannot decode a text.
+type choosy struct {
+	codec.Codec[string]
+	not string
+}
+
+func (c choosy) Decode(p annals.Payload) (string, error) {
+	text, err := c.Codec.Decode(p)
+	if text == c.not {
+		err = errors.New("on purpose")
+	}
+	return text, err
+}
+
+// What fails of one instance does not hold up the commands of others to the same recipient, also when nothing is tried again.
+func TestFaultOfOneInstance(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text    string // that cannot be decoded
+		failure error
+		answer  error
+	}{
+		"decode": {text: "reject"},
+		"send":   {failure: &annals.Error{Op: "ask", Kind: annals.ErrTooLarge}},
+		"answer": {answer: errors.New("on purpose")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, err := newWorld(memstore.New())
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := listing
+				p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
+					if _, ok := in.Value.(process.Answer); ok && c.answer != nil && in.ID == "a" {
+						return process.Step[note]{}, c.answer
+					}
+					return listing.React(s, in)
+				}
+				from := process.From(projection.Source[wish]{Store: w.store, Type: "Here", Codec: codec.JSON[wish]("Here")},
+					func(e projection.Envelope[wish]) string { return e.Value.For })
+				to := process.To(process.NewTarget[string]("boxes", choosy{codec.JSON[string]("text"), c.text}), func(_ context.Context, key, _, _ string) (int, error) {
+					if strings.HasPrefix(key, "Listing|a/") && c.failure != nil {
+						return 0, c.failure
+					}
+					return 0, errRejected // which waits nowhere when React cannot handle it
+				})
+				r, err := process.New(w.store, p, []process.Source{from}, []process.Recipients{to}, process.Options{Ranges: 1, Logger: silent})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.do(t, "Here|h", wish{For: "a", Do: "reject", Name: "x"})
+				for _, id := range []string{"b", "c"} {
+					w.do(t, "Here|h", wish{For: id, Do: "ask", Name: "x"})
+				}
+				settle(t, r)
+				wantParked(t, r, "Listing|a")
+				for _, id := range []string{"b", "c"} {
+					w.wantDone(t, id, "ask x", "answered ask the box rejects it x")
+				}
+			})
+		})
+	}
+}

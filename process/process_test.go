@@ -387,31 +387,36 @@ func TestForgottenSource(t *testing.T) {
 	})
 }
 
-// A recipient that hangs holds up the others for the time of one command, and not again and again.
+// A recipient that hangs, or fails slowly, holds up the others for the time of one command, and not again and again.
 func TestHangingRecipient(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, r := begin(t)
-		w.fail("x", errHang)
-		for i := range 50 {
-			w.do(t, "Here|h", wish{For: fmt.Sprint("i", i), Do: "ask", Name: "x"})
-		}
-		w.do(t, "Here|h", wish{For: "b", Do: "ask", Name: "y"})
-		begun := time.Now()
-		settle(t, r)
-		if took := time.Since(begun); took > 25*time.Second { // one for each of the ranges would be 40
-			t.Errorf("it took %v", took)
-		}
-		w.wantGot(t, "y", "Listing|b/1/1")
-		w.fail("x", nil)
-		done := run(t, r)
-		time.Sleep(3 * time.Minute)
-		done()
-		if got, err := w.got(t.Context(), "x"); err != nil || len(got) != 50 {
-			t.Errorf("the recipient has got %d commands, %v", len(got), err)
-		}
-		wantParked(t, r)
-	})
+	for _, failure := range []error{errHang, errSlow} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r := begin(t)
+				w.fail("x", failure)
+				for i := range 50 {
+					w.do(t, "Here|h", wish{For: fmt.Sprint("i", i), Do: "ask", Name: "x"})
+				}
+				w.do(t, "Here|h", wish{For: "b", Do: "ask", Name: "y"})
+				begun := time.Now()
+				settle(t, r)
+				if took := time.Since(begun); took > 25*time.Second { // one for each of the ranges would be 40
+					t.Errorf("it took %v", took)
+				}
+				w.wantGot(t, "y", "Listing|b/1/1")
+				w.fail("x", nil)
+				done := run(t, r)
+				time.Sleep(3 * time.Minute)
+				done()
+				if got, err := w.got(t.Context(), "x"); err != nil || len(got) != 50 {
+					t.Errorf("the recipient has got %d commands, %v", len(got), err)
+				}
+				wantParked(t, r)
+			})
+		})
+	}
 }
 
 // AskOnce makes a recipient of any entity: a command that is sent again has no effect.

@@ -13,8 +13,9 @@ type queues[J any] map[string][]J
 func (q queues[J]) add(key string, j J) { q[key] = append(q[key], j) }
 
 // run calls do for each job: for those of a queue in their order, and for at most n queues at the same time. When do fails or panics, failed gets
-// this job and those behind it in its queue, for which do is not called; failed is not called concurrently, and may be nil. run returns the errors joined.
-func (q queues[J]) run(n int, do func(key string, j J) error, failed func(jobs []J, err error)) error {
+// this job and those behind it in its queue, and returns those for which do is called nevertheless; failed is not called concurrently, and nil
+// returns none. run returns the errors joined.
+func (q queues[J]) run(n int, do func(key string, j J) error, failed func(jobs []J, err error) []J) error {
 	var (
 		wait sync.WaitGroup
 		mu   sync.Mutex
@@ -26,25 +27,29 @@ func (q queues[J]) run(n int, do func(key string, j J) error, failed func(jobs [
 	}
 	close(keys)
 	work := func() {
-		var left []J // of the queue that is worked on
+		key, left := "", []J(nil) // the queue that is worked on
 		for ended := false; !ended; {
 			// A goroutine serves many jobs, because a new one has to make its stack larger several times.
 			err := panics.Contain("run process", "", func() error {
-				for key := range keys {
-					for left = q[key]; len(left) > 0; left = left[1:] {
+				for !ended {
+					for ; len(left) > 0; left = left[1:] {
 						if err := do(key, left[0]); err != nil {
 							return err
 						}
 					}
+					var more bool
+					key, more = <-keys
+					left, ended = q[key], !more
 				}
-				ended = true
 				return nil
 			})
 			if err != nil {
 				mu.Lock()
 				all = append(all, err)
 				if failed != nil {
-					failed(left, err)
+					left = failed(left, err)
+				} else {
+					left = nil
 				}
 				mu.Unlock()
 			}

@@ -22,9 +22,9 @@ func (r *Runner[E, S]) fire(ctx context.Context, due []calendar.Timer) error {
 	var later []calendar.Timer
 	err := q.run(r.o.Parallel*cmp.Or(r.o.Ranges, 4), func(id string, t calendar.Timer) error {
 		return r.hand(ctx, addressed{id, timerTurn(t.Name, micros(t.Due))})
-	}, func(ts []calendar.Timer, err error) {
+	}, func(ts []calendar.Timer, err error) []calendar.Timer {
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
 		for _, t := range ts {
 			r.o.Logger.LogAttrs(ctx, slog.LevelError, "annals: a timer is fired again later", slog.String("process", r.p.Type),
@@ -32,6 +32,7 @@ func (r *Runner[E, S]) fire(ctx context.Context, due []calendar.Timer) error {
 			t.Due = time.Now().Add(again)
 			later = append(later, t)
 		}
+		return nil
 	})
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -54,7 +54,8 @@ type letter struct{ Key, Text string }
 
 var (
 	errRejected = errors.New("the box rejects it")
-	errHang     = errors.New("does not answer") // of world.fail
+	errHang     = errors.New("does not answer")                                                             // of world.fail
+	errSlow     = &annals.Error{Op: "ask", Kind: annals.ErrUnavailable, Err: errors.New("after 5 seconds")} // of world.fail
 )
 
 var boxes = behavior.EventSourced[letter, letter, box, int]{
@@ -157,6 +158,9 @@ func (w *world) runner(store annals.Store, p process.Process[note, map[string]in
 		if errors.Is(err, errHang) {
 			<-ctx.Done()
 			err = ctx.Err()
+		}
+		if errors.Is(err, errSlow) {
+			<-time.After(5 * time.Second)
 		}
 		if err == nil && w.flaky != nil {
 			err = w.flaky()
