@@ -109,7 +109,11 @@ func To[C, R any](t *Target[C], send func(ctx context.Context, key, recipient st
 		return &stored
 	}
 	r.send = func(ctx context.Context, key, recipient string, value any) (any, error) {
-		return send(ctx, key, recipient, value.(C))
+		reply, err := send(ctx, key, recipient, value.(C))
+		if err != nil {
+			reply = *new(R)
+		}
+		return reply, err
 	}
 	return r
 }

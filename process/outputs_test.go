@@ -444,7 +444,11 @@ func TestFaultOfOneInstance(t *testing.T) {
 				}
 				p := listing
 				p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
-					if _, ok := in.Value.(process.Answer); ok && c.answer != nil && in.ID == "a" {
+					a, ok := in.Value.(process.Answer)
+					if ok && a.Reply != 0 {
+						t.Errorf("the reply of a rejection is %v", a.Reply)
+					}
+					if ok && c.answer != nil && in.ID == "a" {
 						return process.Step[note]{}, c.answer
 					}
 					return listing.React(s, in)
@@ -455,7 +459,7 @@ func TestFaultOfOneInstance(t *testing.T) {
 					if strings.HasPrefix(key, "Listing|a/") && c.failure != nil {
 						return 0, c.failure
 					}
-					return 0, errRejected // which waits nowhere when React cannot handle it
+					return 1, errRejected // which waits nowhere when React cannot handle it
 				})
 				r, err := process.New(w.store, p, []process.Source{from}, []process.Recipients{to}, process.Options{Ranges: 1, Logger: silent})
 				if err != nil {
