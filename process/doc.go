@@ -30,7 +30,7 @@
 // effect: these commands wait as if the recipient had failed, and are sent again.
 //
 // So recipients must know an id for longer than the longest time in which no Runner runs. When a reply cannot wait, its recipient must know the id until React
-// can handle the reply.
+// can handle the reply, and when the instance can be neither read nor written, as with an Evolve that panics for what is stored, until it can.
 //
 // A Runner tries again by itself, after a second at first and later each minute. Runner.Control shows what is parked, and orders a
 // retry or leaves out what waits.
