@@ -38,9 +38,9 @@ import (
 
 // Options configure Run. The zero Options suit most loops.
 type Options struct {
-	// Lease is for how long the process that holds the lease shows no sign of life, because it was killed, before another one begins, which takes up to
-	// twice as long; at least 10 ms; 0: 10 s. The holder writes to the store three times in that time, and each process that waits reads three times. Make it ten times as
-	// long as a write to the store may take. The processes that use one name may have different ones.
+	// Lease is how long the process that holds the lease may show no sign of life before another one begins. After a kill that takes up to twice as
+	// long. At least 10 ms; 0: 10 s. The holder writes to the store three times in that time, and each process that waits reads three times. Make it ten
+	// times as long as a write to the store may take. The processes that use one name may have different ones.
 	Lease  time.Duration
 	Logger *slog.Logger // for failures, and leases that were lost; nil: slog.Default()
 }
