@@ -228,6 +228,11 @@ func TestStateMetadata(t *testing.T) {
 				t.Fatal(err)
 			}
 			look("a tombstone", want)
+			for after, plugins := range []string{"state_ser_id = 20, state_payload = 'z'", "state_ser_id = 0, state_payload = ''"} {
+				run(t, at, fmt.Sprintf("UPDATE durable_state SET revision = %d, state_ser_manifest = '', %s WHERE revision = %d", after+4, plugins, after+3))
+				seen = annals.Payload{}
+				look("one of the plugin", annals.Payload{})
+			}
 		})
 	}
 }

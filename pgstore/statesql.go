@@ -19,9 +19,10 @@ type stateStatements struct {
 	remains, lockState, forgetState string // Forget's
 }
 
-// The columns of a state in the order of eventColumns, after the id.
+// The columns of a state in the order of eventColumns, after the id. A plugin that writes the state leaves the columns that it does not know as
+// they are: the metadata is that of a revision which is among the last writes. Without an id of the serializer there is none.
 const stateColumns = `persistence_id, revision, db_timestamp, state_ser_id, coalesce(state_ser_manifest, ''), state_payload::bytea, NULL::text, NULL::text, tags,
-	"meta_ser_id", "meta_ser_manifest", "meta_payload"`
+	CASE WHEN ' ' || "write_ids" NOT LIKE '% ' || revision || '/%' THEN NULL ELSE "meta_ser_id" END, "meta_ser_manifest", "meta_payload"`
 
 // In tables with the wide key an entity may have two rows: the newest counts.
 const (
