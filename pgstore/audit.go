@@ -22,7 +22,7 @@ func (v *view) Audit(ctx context.Context, id annals.PersistenceID) (found []*abi
 		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "snapshot", "seq_nr", "snapshot")),
 	}
 	if v.s.snapshotsAreFollowed() { // a follower that begins with snapshots finds one at the time of its event
-		parts = append(parts, v.s.fill(`SELECT 'index', 'snapshot', min(seq_nr), max(seq_nr), count(*) FROM "snapshot" s JOIN "event_journal" e USING (persistence_id, seq_nr)
+		parts = append(parts, v.s.fill(`SELECT 'index', 'snapshot', min(seq_nr), max(seq_nr), count(*) FROM `+snapshotsOfEvents+` JOIN "event_journal" e USING (persistence_id, seq_nr)
 			WHERE persistence_id = $1 AND NOT e.deleted AND s.db_timestamp <> e.db_timestamp`))
 	}
 	own := v.s.stateTable(id)

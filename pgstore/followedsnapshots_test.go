@@ -2,12 +2,15 @@ package pgstore_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/internal/servers/postgres"
+	"github.com/annals-go/annals/internal/verifytest"
 	"github.com/annals-go/annals/pgstore"
+	"github.com/annals-go/annals/verify"
 )
 
 // The plugin leaves db_timestamp and tags NULL unless it starts followers from snapshots. Such a snapshot has the time of its event, or
@@ -75,4 +78,31 @@ func TestUnreadableSnapshotsAreNamed(t *testing.T) {
 			t.Errorf("%s: got error %v, want ErrCorrupt of the entity", column, got)
 		}
 	}
+}
+
+// A plugin that does not follow snapshots replaces one and leaves the time and the tags of the event that was in the one before.
+func TestSnapshotsReplacedByThePlugin(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgstore.Options{})
+	if _, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", Events: []annals.NewEvent{{Time: time.Now().Add(-time.Hour), Payload: text("a"), Tags: []string{"old"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshots().Save(t.Context(), annals.Snapshot{ID: "T|1", SeqNr: 1, Payload: text("a"), Tags: []string{"old"}}); err != nil {
+		t.Fatal(err)
+	}
+	second := appendOne(t, s, "T|1", 1)
+	r, err := s.Journal().Append(t.Context(), annals.Commit{ID: "T|1", After: 2, Events: []annals.NewEvent{{Payload: text("c"), Tags: []string{"new"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, urls.of(s), "UPDATE snapshot SET seq_nr = 3, write_timestamp = floor(extract(epoch FROM now()) * 1000), ser_id = 20, ser_manifest = '', snapshot = 'abc'")
+	want := annals.Offset{Time: r.Time, ID: "T|1", SeqNr: 3}
+	for tag, n := range map[string]int{"": 1, "new": 1, "old": 0} {
+		f := annals.Filter{Tag: tag, After: annals.Offset{Time: second.Time, ID: "T|1", SeqNr: 2}}
+		got, err := collected(s.Query().Snapshots(t.Context(), f))
+		if err != nil || len(got) != n || n > 0 && (got[0].Offset().Compare(want) != 0 || !slices.Equal(got[0].Tags, []string{"new"})) {
+			t.Errorf("tag %q: got %+v, error %v; want %d at %v", tag, got, err, n, want)
+		}
+	}
+	verifytest.Want(t, s, verify.Options{})
 }

@@ -85,15 +85,19 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 	})
 }
 
-// Snapshots implements annals.Query. db_timestamp, the time of the event, is NULL where a plugin that does not follow snapshots has saved one.
+// snapshotsOfEvents are the snapshots with the times and tags of their events. A plugin that does not follow snapshots leaves both columns as they
+// are, NULL or of the event of an earlier snapshot. So where a snapshot was not taken within a second of the time it has, its event is looked up.
+const snapshotsOfEvents = `(SELECT persistence_id, slice, entity_type, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, meta_ser_id, meta_ser_manifest, meta_payload,
+		CASE WHEN e.db_timestamp <> s.db_timestamp THEN e.tags ELSE s.tags END AS tags, coalesce(e.db_timestamp, s.db_timestamp, ` + atWritten + `) AS db_timestamp
+	FROM "snapshot" s LEFT JOIN LATERAL (SELECT j.db_timestamp, j.tags FROM "event_journal" j
+		WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted
+			AND (` + atWritten + ` BETWEEN s.db_timestamp - interval '1 millisecond' AND s.db_timestamp + interval '1 second') IS NOT TRUE LIMIT 1) e ON TRUE) s`
+
+// Snapshots implements annals.Query.
 func (q query) Snapshots(ctx context.Context, f annals.Filter) iter.Seq2[annals.Snapshot, error] {
 	return pages(ctx, f, annals.Snapshot.Offset, nil, func(ctx context.Context, f annals.Filter, until time.Time, limit int) ([]annals.Snapshot, bool, error) {
 		m := q.matching(f, until, "seq_nr")
-		sql := q.s.fill(`SELECT db_timestamp, persistence_id, ` + columnsFor(f, snapshotColumns) + `
-			FROM (SELECT persistence_id, slice, entity_type, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, tags, meta_ser_id, meta_ser_manifest, meta_payload,
-					coalesce(db_timestamp, (SELECT j.db_timestamp FROM "event_journal" j
-						WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted), ` + atWritten + `) AS db_timestamp
-				FROM "snapshot" s) s
+		sql := q.s.fill(`SELECT db_timestamp, persistence_id, ` + columnsFor(f, snapshotColumns) + ` FROM ` + snapshotsOfEvents + `
 			WHERE ` + m.where() + ` ORDER BY db_timestamp, seq_nr, persistence_id COLLATE "C" LIMIT ` + m.arg(limit))
 		rows, err := q.reader(ctx).Query(ctx, sql, m.args...)
 		if err != nil {
