@@ -64,6 +64,9 @@ func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
 	it := plan.Item{attrPar: plan.S(par), attrSnapshotSeq: plan.N(sn.SeqNr), attrSnapshotTime: plan.N(sn.Time.UnixMilli())}
 	size := snapshotOverhead + utf16Len(par)
 	if s.old {
+		if err := akkawire.SnapshotFault(p); err != nil {
+			return plan.Misfit("%w", err)
+		}
 		pay := akkawire.AppendSnapshot(nil, p)
 		it[attrPay] = plan.B(pay)
 		size += len(pay)

@@ -105,13 +105,27 @@ func TestLargeSnapshots(t *testing.T) {
 	}
 }
 
+// Akka takes some serializer ids in the header of the old format for that of Akka 2.3, and refuses the snapshot.
+func TestSnapshotsThatAkkaRefuses(t *testing.T) {
+	t.Parallel()
+	for id, refused := range map[int32]bool{0xedac: true, 0xffff: true, -1: true, 0x0500edac: true, 0xedab: false, -100_000: false} {
+		for _, old := range []bool{false, true} {
+			c, _ := offered(t, akka.Layout{Snapshot: akka.Snapshot{Old: old}}, nil)
+			err := c.Snapshots.Save(t.Context(), annals.Snapshot{ID: "a", SeqNr: 1, Payload: annals.Payload{SerializerID: id, Data: []byte{1}}})
+			if (err != nil) != (old && refused) || err != nil && !errors.Is(err, annals.ErrInvalid) {
+				t.Errorf("serializer %d, old %v: %v", id, old, err)
+			}
+		}
+	}
+}
+
 // Items of both formats may be side by side, and each is read by what it has.
 func TestSnapshotsOfBothFormats(t *testing.T) {
 	t.Parallel()
 	current, x := offered(t, akka.Layout{}, nil)
 	old, _ := offered(t, akka.Layout{Snapshot: akka.Snapshot{Old: true}}, x)
 	for n, c := range map[annals.SeqNr]plan.Contracts{1: old, 2: current} {
-		for _, p := range []annals.Payload{{SerializerID: 20, Data: []byte("hello")}, {SerializerID: -3, Manifest: "Order", Data: []byte{}}} {
+		for _, p := range []annals.Payload{{SerializerID: 20, Data: []byte("hello")}, {SerializerID: -100_000, Manifest: "Order", Data: []byte{}}} {
 			if err := c.Snapshots.Save(t.Context(), annals.Snapshot{ID: "order-1", SeqNr: n, Time: at(1_700_000_000_000), Payload: p}); err != nil {
 				t.Fatal(err)
 			}

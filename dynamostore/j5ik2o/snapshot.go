@@ -24,6 +24,9 @@ type snapshots struct {
 
 // Save is annals.SnapshotStore. It replaces a snapshot of the same number, but not a row of another id.
 func (s *snapshots) Save(ctx context.Context, sn annals.Snapshot) error {
+	if err := akkawire.SnapshotFault(sn.Payload); err != nil {
+		return plan.Misfit("%w", err)
+	}
 	it, err := s.rows.Key(sn.ID, sn.SeqNr)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package akkawire
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/annals-go/annals"
 )
@@ -14,6 +15,16 @@ func AppendSnapshot(b []byte, p annals.Payload) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(p.SerializerID))
 	b = append(b, p.Manifest...)
 	return append(b, p.Data...)
+}
+
+// SnapshotFault says why Akka does not read a snapshot in this format: it takes each serializer id that has all bits of this one for the header
+// of Akka 2.3. Events, and snapshots in attributes of their own, may have such ids.
+func SnapshotFault(p annals.Payload) error {
+	const java = 0xedac
+	if p.SerializerID&java != java {
+		return nil
+	}
+	return fmt.Errorf("the serializer id is %d, and Akka takes a snapshot with an id that has the bits 0x%x for one of Akka 2.3", p.SerializerID, java)
 }
 
 // javaStream begins every object of Java serialization.
