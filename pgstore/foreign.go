@@ -15,14 +15,34 @@ import (
 // query and its distance from the current time, 2 minutes and 10 seconds by default. What is older, the projection has handled.
 const pluginWindow = 130 * time.Second
 
-// foreignRanges returns what the rows of the plugins tell, where there are newer ones than this store has written. The worker of a plugin
-// writes its key into its rows, by convention its slices as "min-max". The newest row of each slice is looked at, as the plugins do.
-func (v offsets) foreignRanges(ctx context.Context, projection string) (all position.Ranges, err error) {
+// withForeign returns ranges with what the rows of the plugins tell of their slices and of those of r.
+func (v offsets) withForeign(ctx context.Context, q querier, projection string, r annals.SliceRange, ranges position.Ranges) (position.Ranges, error) {
+	from, to := ranges.Bounds(r)
+	if n := len(ranges); n > 0 {
+		from, to = min(from, ranges[0].From), max(to, ranges[n-1].To)
+	}
+	if to > annals.SliceCount { // the plugins have other ranges
+		return ranges, nil
+	}
+	foreign, err := v.foreignRanges(ctx, q, projection)
+	for _, x := range foreign.Within(annals.SliceRange{From: from, To: to}) {
+		ranges = ranges.Add(x)
+	}
+	return ranges, err
+}
+
+// foreignRanges returns what the rows of the plugins tell, where there are newer ones than this store has written. It reads by q, or with nil
+// where v reads. The worker of a plugin writes its key into its rows, by convention its slices as "min-max". The newest row of each slice is
+// looked at, as the plugins do.
+func (v offsets) foreignRanges(ctx context.Context, q querier, projection string) (all position.Ranges, err error) {
 	known := "NULL::timestamptz"
 	if v.s.epoch.exists() {
 		known = `(SELECT max(newest_time) FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from <= newest.slice AND slice_to > newest.slice)`
 	}
-	rows, err := v.reader(ctx).Query(ctx, v.s.fill(`
+	if q == nil {
+		q = v.reader(ctx)
+	}
+	rows, err := q.Query(ctx, v.s.fill(`
 		SELECT newest.projection_key, max(newest.timestamp_offset)
 		FROM (SELECT slices.slice, o.projection_key, o.timestamp_offset
 			FROM generate_series(0, $2::int - 1) AS slices (slice), LATERAL (SELECT o.projection_key, o.timestamp_offset FROM "akka_projection_timestamp_offset_store" o

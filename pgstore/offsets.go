@@ -48,14 +48,7 @@ func (v offsets) known(ctx context.Context, projection string, r annals.SliceRan
 	if ranges, err = v.ranges(ctx, nil, projection, from, to, ""); err != nil {
 		return nil, err
 	}
-	if _, to := ranges.Bounds(r); to > annals.SliceCount { // the plugins have other ranges
-		return ranges, nil
-	}
-	foreign, err := v.foreignRanges(ctx, projection)
-	for _, x := range foreign {
-		ranges = ranges.Add(x)
-	}
-	return ranges, err
+	return v.withForeign(ctx, nil, projection, r, ranges)
 }
 
 func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
@@ -133,7 +126,10 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 			newest = o.Time
 		}
 	}
-	ranges, own, err := v.lockAndRead(ctx, tx, p.Projection, p.Slices, position.IDs(p.Offsets))
+	// The plugins' rows are no longer newer than these offsets. A save with a Through is of a worker that has loaded what these rows tell.
+	ranges, own, err := v.lockAndRead(ctx, tx, p.Projection, p.Slices, position.IDs(p.Offsets), func(epoch int64) bool {
+		return p.Through == annals.Offset{} && (p.Epoch == 0 || p.Epoch > epoch)
+	})
 	if err != nil {
 		return err
 	}
@@ -171,7 +167,7 @@ func (v offsets) replaceOffsets(b *pgx.Batch, p annals.Progress, news map[annals
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil)
+		ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil, func(int64) bool { return true })
 		if err != nil {
 			return err
 		}
@@ -195,7 +191,7 @@ func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 			slice := id.Slice()
 			for _, spread := range []bool{false, true} {
 				r := position.As(annals.SliceRange{From: slice, To: slice + 1}, spread)[0]
-				if _, _, err := v.lockAndRead(ctx, tx, projection, r, nil); err != nil {
+				if _, _, err := v.lockAndRead(ctx, tx, projection, r, nil, nil); err != nil {
 					return err
 				}
 			}

@@ -151,3 +151,62 @@ func TestForgottenEntityLeavesThePluginItsPlace(t *testing.T) {
 	forget(ids[0])
 	want("annals.forgotten| 0-1023 5")
 }
+
+// What a plugin has handled stays handled when the store saves offsets without a Through, which are later than the plugin's rows, and
+// when it takes slices back.
+func TestSavesBesideThePlugin(t *testing.T) {
+	t.Parallel()
+	const window = 130 * time.Second
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	after := func(minutes int) time.Time { return at.Add(time.Duration(minutes) * time.Minute) }
+	ids := map[int]annals.PersistenceID{} // by half of the slices
+	for i := 0; len(ids) < 2; i++ {
+		id := annals.NewPersistenceID("Cart", fmt.Sprint(i))
+		ids[id.Slice()/512] = id
+	}
+	for name, c := range map[string]struct {
+		before *annals.Progress // saved before the plugin goes on
+		change func(o annals.OffsetStore) error
+		want   []time.Time // of both halves
+	}{
+		"the first save": {nil, func(o annals.OffsetStore) error {
+			return o.Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: ids[0], SeqNr: 8, Time: after(90)}}})
+		}, []time.Time{after(60).Add(-window), after(30).Add(-window)}},
+		"the first save with a new lease": {&annals.Progress{Projection: "p", Epoch: 1, Through: annals.Offset{Time: after(10)}}, func(o annals.OffsetStore) error {
+			return o.Save(t.Context(), annals.Progress{Projection: "p", Epoch: 2, Offsets: []annals.Offset{{ID: ids[1], SeqNr: 8, Time: after(90)}}})
+		}, []time.Time{after(60).Add(-window), after(30).Add(-window)}},
+		"a save without a lease": {&annals.Progress{Projection: "p", Through: annals.Offset{Time: after(10)}}, func(o annals.OffsetStore) error {
+			return o.Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: ids[1], SeqNr: 8, Time: after(90)}}})
+		}, []time.Time{after(60).Add(-window), after(30).Add(-window)}},
+		"a reset": {nil, func(o annals.OffsetStore) error {
+			return o.Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{Time: after(40)})
+		}, []time.Time{after(40), after(30).Add(-window)}},
+		"a reset of a half": {&annals.Progress{Projection: "p", Through: annals.Offset{Time: after(10)}}, func(o annals.OffsetStore) error {
+			return o.Reset(t.Context(), "p", annals.SliceRange{To: 512}, annals.Offset{Time: after(40)})
+		}, []time.Time{after(40), after(30).Add(-window)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgres.Schema(t)
+			s := openAt(t, url, pgstore.Options{CreateTables: true})
+			if c.before != nil {
+				if err := s.Offsets().Save(t.Context(), *c.before); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for half, key := range []string{"0-511", "512-1023"} {
+				run(t, url, fmt.Sprintf(`INSERT INTO akka_projection_timestamp_offset_store VALUES ('p', '%s', %d, '%s', 7, '%s', now())`,
+					key, ids[half].Slice(), ids[half], after(60-30*half).Format(time.RFC3339)))
+			}
+			if err := c.change(s.Offsets()); err != nil {
+				t.Fatal(err)
+			}
+			for half, want := range c.want {
+				got, err := s.Offsets().Load(t.Context(), "p", annals.SliceRange{From: 512 * half, To: 512 * (half + 1)})
+				if err != nil || len(got) != 1 || !got[0].Through.Time.Equal(want) {
+					t.Errorf("half %d: got %+v, error %v, want a Through of %v", half, got, err, want)
+				}
+			}
+		})
+	}
+}

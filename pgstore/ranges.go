@@ -28,14 +28,16 @@ type lockedRanges struct {
 // When a save with a new epoch has returned, no save with an older one can still succeed: each save locks the row of its slices until
 // the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
 // rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
-func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID) (ranges lockedRanges, own map[annals.PersistenceID]annals.Offset, err error) {
+//
+// What the rows of the plugins tell counts, too, if foreign returns true for the highest epoch of the rows. It may be nil.
+func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID, foreign func(epoch int64) bool) (ranges lockedRanges, own map[annals.PersistenceID]annals.Offset, err error) {
 	first, end := position.Overlap(r)
 	if v.s.epoch.exists() {
 		from, to := r.Bounds()
 		var b pgx.Batch
 		b.Queue(v.s.sql.lockRange, projection, from, to, first, end).Query(func(rows pgx.Rows) (err error) {
 			ranges.Ranges, err = readRanges(rows, nil)
-			ranges.own = len(ranges.Ranges) == 1
+			ranges.own = len(ranges.Ranges) == 1 && (foreign == nil || !foreign(ranges.Ranges[0].Epoch))
 			return err
 		})
 		if len(ids) > 0 {
@@ -47,6 +49,15 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 	}
 	if ranges.Ranges, err = v.lockOverlapping(ctx, tx, projection, first, end); err != nil {
 		return ranges, nil, err
+	}
+	var epoch int64
+	for _, x := range ranges.Ranges {
+		epoch = max(epoch, x.Epoch)
+	}
+	if foreign != nil && foreign(epoch) {
+		if ranges.Ranges, err = v.withForeign(ctx, tx, projection, r, ranges.Ranges); err != nil {
+			return ranges, nil, err
+		}
 	}
 	own, err = v.own(ctx, tx, projection, ids)
 	return ranges, own, err
