@@ -43,7 +43,7 @@ func (v offsets) foreignRanges(ctx context.Context, q querier, projection string
 		q = v.reader(ctx)
 	}
 	rows, err := q.Query(ctx, v.s.fill(`
-		SELECT newest.projection_key, max(newest.timestamp_offset)
+		SELECT newest.projection_key, max(newest.timestamp_offset), min(newest.slice), max(newest.slice)
 		FROM (SELECT slices.slice, o.projection_key, o.timestamp_offset
 			FROM generate_series(0, $2::int - 1) AS slices (slice), LATERAL (SELECT o.projection_key, o.timestamp_offset FROM "akka_projection_timestamp_offset_store" o
 				WHERE o.slice = slices.slice AND o.projection_name = $1 ORDER BY o.timestamp_offset DESC LIMIT 1) o) newest
@@ -56,9 +56,10 @@ func (v offsets) foreignRanges(ctx context.Context, q querier, projection string
 	convention := true
 	var key string
 	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&key, &at}, func() error {
+	var lowest, highest int
+	_, err = pgx.ForEachRow(rows, []any{&key, &at, &lowest, &highest}, func() error {
 		x := position.Range{Through: annals.Offset{Time: at.UTC().Add(-pluginWindow)}}
-		if n, err := fmt.Sscanf(key, "%d-%d", &x.From, &x.To); n != 2 || err != nil || x.From < 0 || x.From > x.To || x.To >= annals.SliceCount {
+		if n, err := fmt.Sscanf(key, "%d-%d", &x.From, &x.To); n != 2 || err != nil || x.From < 0 || lowest < x.From || highest > x.To || x.To >= annals.SliceCount {
 			convention = false
 		}
 		x.To++

@@ -29,7 +29,7 @@ var (
 	idEventTypes  = append([]uint32{pgtype.VarcharOID}, eventTypes...)
 	offsetTypes   = []uint32{pgtype.TimestamptzOID, pgtype.Int8OID, pgtype.VarcharOID}
 	rangeTypes    = []uint32{pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.Int8OID, pgtype.VarcharOID}
-	keyTypes      = []uint32{pgtype.VarcharOID, pgtype.TimestamptzOID}
+	keyTypes      = []uint32{pgtype.VarcharOID, pgtype.TimestamptzOID, pgtype.Int4OID, pgtype.Int4OID}
 	lookUpTypes   = []uint32{pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.Int8OID, pgtype.TimestamptzOID}
 	writesTypes   = []uint32{pgtype.Int8OID, pgtype.TextOID}
 	receiptTypes  = []uint32{pgtype.TimestamptzOID}

@@ -71,6 +71,12 @@ func TestGoesOnFromThePlugin(t *testing.T) {
 	row("another", 1, 540)
 	row("0-1023", 2, 660)
 	wantThrough(all, at.Add(9*time.Hour-window))
+
+	if err := s.Offsets().Reset(t.Context(), "p", all, annals.Offset{}); err != nil {
+		t.Fatal(err)
+	}
+	row("1-4", 0, 720) // the first worker of four, and no slices
+	wantThrough(all, at.Add(12*time.Hour-window))
 }
 
 // There is a row of an entity that a Through does not cover, and with PluginOffsets of each entity. The positions are the same.
