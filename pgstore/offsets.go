@@ -60,11 +60,14 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(ids, func(id annals.PersistenceID) bool { return ranges.Handled(id, own[id]).Compare(annals.Offset{}) == 0 }) {
+		ranges, err = v.withForeign(ctx, nil, projection, annals.SliceRange{}, ranges)
+	}
 	all := make([]annals.Offset, len(ids))
 	for i, id := range ids {
 		all[i] = ranges.Handled(id, own[id])
 	}
-	return all, nil
+	return all, err
 }
 
 // own reads the newest row of each of ids.

@@ -47,6 +47,16 @@ func TestGoesOnFromThePlugin(t *testing.T) {
 	row("512-1023", 2, 30)
 	wantThrough(all, at.Add(time.Hour-window), at.Add(30*time.Minute-window))
 	wantThrough(annals.SliceRange{From: 600, To: 700}, at.Add(30*time.Minute-window)) // wherever the newest row of the worker is
+	for slice, want := range map[int]time.Time{ids[0].Slice() + 1: at.Add(time.Hour - window), ids[2].Slice() + 1: at.Add(30*time.Minute - window)} {
+		n := 0
+		for annals.NewPersistenceID("Cart", fmt.Sprint(n)).Slice() != slice {
+			n++
+		}
+		handled, err := s.Offsets().Handled(t.Context(), "p", annals.NewPersistenceID("Cart", fmt.Sprint(n))) // the plugin has removed its row
+		if err != nil || !handled[0].Time.Equal(want) {
+			t.Errorf("slice %d: handled %v, error %v, want %v", slice, handled, err, want)
+		}
+	}
 
 	save := func(minutes int) {
 		t.Helper()
