@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -255,4 +257,28 @@ func TestStoredSteps(t *testing.T) {
 	if n, err := r.Load(t.Context(), "a"); err != nil || n.Waits || n.Awaits != 0 || len(n.Timers) > 0 {
 		t.Errorf("loaded %+v, %v", n, err)
 	}
+}
+
+// A command of one instance fails slowly again and again. Those of others to the same recipient get through all the same.
+func TestSlowFaultOfOneInstance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := newWorld(memstore.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := w.sending(t, codec.JSON[string]("text"), func(_ context.Context, key, _, _ string) (int, error) {
+			if strings.HasPrefix(key, "Listing|a/") {
+				time.Sleep(5 * time.Second)
+				return 0, errSlow
+			}
+			return 1, nil
+		})
+		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
+		for i := range 30 {
+			w.do(t, "Here|h", wish{For: fmt.Sprint("i", i), Do: "ask", Name: "x"})
+		}
+		runFor(t, r, time.Hour)
+		wantParked(t, r, "Listing|a")
+	})
 }

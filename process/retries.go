@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -55,7 +56,9 @@ func plan(ctx context.Context, c *projection.Control, before map[annals.Persiste
 		}
 		x, known := before[p.ID]
 		if !known || x.tries != p.Tries {
-			x = retry{p.Tries, now.Add(min(retryEvery<<min(p.Tries, 10), longestRetry))}
+			// Those that have failed together are not retried together: the first one of them could let the others fail again and again.
+			d := min(retryEvery<<min(p.Tries, 10), longestRetry)
+			x = retry{p.Tries, now.Add(d*3/4 + rand.N(d/2))}
 		}
 		if next[p.ID] = x; !p.Retry && p.LateTo == 0 && !now.Before(x.at) {
 			due = append(due, p.ID)
