@@ -169,6 +169,32 @@ type counted struct{ n int }
 func (c *counted) MarshalJSON() ([]byte, error)    { return json.Marshal(c.n) }
 func (c *counted) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &c.n) }
 
+// laps, owned and large have marshalers that read back what they write.
+type laps []time.Time
+
+func (l laps) MarshalJSON() ([]byte, error)     { return json.Marshal(len(l)) }
+func (l *laps) UnmarshalJSON(data []byte) error { *l = make(laps, data[0]-'0'); return nil }
+
+type owned map[*int]any
+
+func (o owned) MarshalText() ([]byte, error) { return make([]byte, len(o)), nil }
+func (o *owned) UnmarshalText(text []byte) error {
+	*o = owned{}
+	for range text {
+		(*o)[new(int)] = *o
+	}
+	return nil
+}
+
+type large int64
+
+func (l large) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(l), 10), nil }
+func (l *large) UnmarshalText(text []byte) (err error) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	*l = large(n)
+	return err
+}
+
 // folded are map keys of which many become one.
 type folded struct{ text string }
 
@@ -224,6 +250,8 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 			t.Errorf("%s: got %v, want that Encode refuses it", name, err)
 		}
 	}
+	own := owned{}
+	own[new(int)] = own
 	for name, encode := range map[string]func() error{
 		"U+FFFD": encodes("\uFFFD"), "letters after a backslash": encodes(`\ufffd`), "escaped by others": encodes(json.RawMessage(`"\ufffd"`)),
 		"half a surrogate pair": encodes(json.RawMessage(`"\ud800"`)),
@@ -234,6 +262,11 @@ func TestJSONRefusesWhatItDoesNotReadBack(t *testing.T) {
 			C    *map[string]int
 		}{nil, &[]string{}, &map[string]int{}}),
 		"an embedded nil": encodes(embeds{}), "a marshaler of a pointer": encodes(struct{ N big.Int }{*big.NewInt(7)}), "another": encodes([1]counted{{7}}), "a prefix": encodes(netip.PrefixFrom(netip.AddrFrom4([4]byte{1}), 32)),
+		"marshalers beside an any": encodes(struct {
+			A any
+			L laps
+			O owned
+		}{large(1<<60 + 1), laps{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, own}),
 		"any": encodes[any](map[string]any{"n": 1.5, "m": int64(1 << 53)}), "1,000 levels": encodes(deep(1_000)),
 		"integers": encodes(map[string]any{"n": int64(1 << 53), "m": []int{math.MaxInt32}, "k": struct{ N int64 }{-5}}), "many brackets": encodes(strings.Repeat("[{", 20_000)), "wide": encodes(make([]tree, 20_000)),
 		"keys": encodes(map[time.Time]map[int64]any{time.Unix(0, 0).UTC(): {1<<60 + 1: 1}, time.Unix(1, 0).UTC(): nil}),

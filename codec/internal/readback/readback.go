@@ -112,13 +112,16 @@ func (f *Format) fault(v reflect.Value, within bool, level int) (fault string) {
 	case reflect.Pointer:
 		return f.elem(v, within, level)
 	case reflect.Slice, reflect.Array:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
+		if v.Type().Elem().Kind() == reflect.Uint8 || f.marshals(v.Type()) {
 			return ""
 		}
 		for i := 0; i < v.Len() && fault == ""; i++ {
 			fault = f.fault(v.Index(i), within, level+1)
 		}
 	case reflect.Map:
+		if f.marshals(v.Type()) {
+			return ""
+		}
 		if v.Type().Key().Kind() == reflect.Pointer && v.Len() > 0 {
 			return "a map with pointers as keys: no key that is read is one that was written"
 		}
@@ -140,11 +143,11 @@ func (f *Format) fault(v reflect.Value, within bool, level int) (fault string) {
 			}
 		}
 	case reflect.Int, reflect.Int64:
-		if n := v.Int(); within && f.Floats && int64(float64(n)) != n {
+		if n := v.Int(); within && f.Floats && int64(float64(n)) != n && !f.implements(v.Type()) {
 			return inexact
 		}
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
-		if n := v.Uint(); within && f.Floats && uint64(float64(n)) != n {
+		if n := v.Uint(); within && f.Floats && uint64(float64(n)) != n && !f.implements(v.Type()) {
 			return inexact
 		}
 	default:
