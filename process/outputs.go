@@ -181,10 +181,11 @@ func (r *Runner[E, S]) carry(ctx context.Context, key string, j job) error {
 	return nil
 }
 
-// send sends a command. A recipient that has not answered in time, or whose failure has taken long, is left alone for a while, so that it does not hold up
-// the others again and again.
+// send sends a command. A recipient that has not answered in time, or whose failures have taken long together, is left alone for a while, so that it does not
+// hold up the others again and again.
 func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, c Command) (reply any, rejection, err error) {
-	if since := time.Since(r.results.hung(key)); since < 2*r.o.SendTimeout {
+	alone, f := 2*r.o.SendTimeout, r.results.failures(key)
+	if since := time.Since(f.at); since < alone && f.took > r.o.SendTimeout/10 {
 		return nil, nil, fmt.Errorf("the recipient did not answer, or has failed slowly, %v ago", since.Round(time.Second))
 	}
 	begun := time.Now()
@@ -192,14 +193,14 @@ func (r *Runner[E, S]) send(ctx context.Context, to Recipients, key, id string, 
 	defer cancel()
 	reply, err = to.send(within, id, c.Recipient, c.Value)
 	late := within.Err() != nil
-	if err != nil && (late || failed(err) && time.Since(begun) > r.o.SendTimeout/10) && ctx.Err() == nil {
-		r.results.hang(key)
-	}
-	switch {
-	case err == nil:
-		return reply, nil, nil
-	case late, failed(err):
+	if err != nil && (late || failed(err)) {
+		if ctx.Err() == nil {
+			r.results.fail(key, time.Since(begun), alone)
+		}
 		return nil, nil, err
+	}
+	if f.took > 0 {
+		r.results.answered(key, r.o.SendTimeout/10)
 	}
 	return reply, err, nil
 }
@@ -209,7 +210,13 @@ type results struct {
 	mu      sync.Mutex
 	of      map[annals.Offset]error
 	timers  map[annals.Offset]bool // of steps that have failed after their timers were set
-	hanging map[string]time.Time
+	failing map[string]failing
+}
+
+// failing is a recipient that has failed.
+type failing struct {
+	at   time.Time     // of its last failure
+	took time.Duration // its failures, of which none came much later than the one before, or after an answer
 }
 
 // mostResults keeps what is remembered small. What is forgotten is carried out again.
@@ -284,17 +291,30 @@ func (x *results) set(es []projection.Envelope[*step], failed bool) {
 	}
 }
 
-func (x *results) hang(key string) {
+// fail notes that a recipient has failed, which took so long. Failures that are far apart do not count together.
+func (x *results) fail(key string, took, apart time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.hanging) >= mostResults {
-		clear(x.hanging)
+	if len(x.failing) >= mostResults {
+		clear(x.failing)
 	}
-	put(&x.hanging, key, time.Now())
+	if f := x.failing[key]; time.Since(f.at) < apart {
+		took += f.took
+	}
+	put(&x.failing, key, failing{time.Now(), took})
 }
 
-func (x *results) hung(key string) time.Time {
+// answered forgets the failures of a recipient, unless they have taken longer than most.
+func (x *results) answered(key string, most time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.hanging[key]
+	if x.failing[key].took <= most {
+		delete(x.failing, key)
+	}
+}
+
+func (x *results) failures(key string) failing {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failing[key]
 }

@@ -282,3 +282,37 @@ func TestSlowFaultOfOneInstance(t *testing.T) {
 		wantParked(t, r, "Listing|a")
 	})
 }
+
+// A recipient whose failures take long together holds up the others for a short time, too. One that answers between them is not left alone.
+func TestManySlowFailures(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ each, want int }{"all": {1, 2}, "each second": {2, 100}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, err := newWorld(memstore.New())
+				if err != nil {
+					t.Fatal(err)
+				}
+				sent := 0
+				r := w.sending(t, codec.JSON[string]("text"), func(_ context.Context, _, recipient, _ string) (int, error) {
+					if recipient != "x" {
+						return 1, nil
+					}
+					if sent++; sent%c.each != 0 {
+						return 1, nil
+					}
+					time.Sleep(900 * time.Millisecond)
+					return 0, errSlow
+				})
+				for i := range 100 {
+					w.do(t, "Here|h", wish{For: fmt.Sprint("i", i), Do: "ask", Name: "x"})
+				}
+				settle(t, r)
+				if sent != c.want {
+					t.Errorf("the recipient was asked %d times, want %d", sent, c.want)
+				}
+			})
+		})
+	}
+}
