@@ -95,13 +95,15 @@ func TestSnapshotsReplacedByThePlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, urls.of(s), "UPDATE snapshot SET seq_nr = 3, write_timestamp = floor(extract(epoch FROM now()) * 1000), ser_id = 20, ser_manifest = '', snapshot = 'abc'")
 	want := annals.Offset{Time: r.Time, ID: "T|1", SeqNr: 3}
-	for tag, n := range map[string]int{"": 1, "new": 1, "old": 0} {
-		f := annals.Filter{Tag: tag, After: annals.Offset{Time: second.Time, ID: "T|1", SeqNr: 2}}
-		got, err := collected(s.Query().Snapshots(t.Context(), f))
-		if err != nil || len(got) != n || n > 0 && (got[0].Offset().Compare(want) != 0 || !slices.Equal(got[0].Tags, []string{"new"})) {
-			t.Errorf("tag %q: got %+v, error %v; want %d at %v", tag, got, err, n, want)
+	for _, columns := range []string{"", ", db_timestamp = NULL, tags = NULL"} { // it has replaced one of its own
+		run(t, urls.of(s), "UPDATE snapshot SET seq_nr = 3, write_timestamp = floor(extract(epoch FROM now()) * 1000), ser_id = 20, ser_manifest = '', snapshot = 'abc'"+columns)
+		for tag, n := range map[string]int{"": 1, "new": 1, "old": 0} {
+			f := annals.Filter{Tag: tag, After: annals.Offset{Time: second.Time, ID: "T|1", SeqNr: 2}}
+			got, err := collected(s.Query().Snapshots(t.Context(), f))
+			if err != nil || len(got) != n || n > 0 && (got[0].Offset().Compare(want) != 0 || !slices.Equal(got[0].Tags, []string{"new"})) {
+				t.Errorf("tag %q%s: got %+v, error %v; want %d at %v", tag, columns, got, err, n, want)
+			}
 		}
 	}
 	verifytest.Want(t, s, verify.Options{})

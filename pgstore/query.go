@@ -88,7 +88,7 @@ func (q query) Events(ctx context.Context, f annals.Filter) iter.Seq2[annals.Eve
 // snapshotsOfEvents are the snapshots with the times and tags of their events. A plugin that does not follow snapshots leaves both columns as they
 // are, NULL or of the event of an earlier snapshot. So where a snapshot was not taken within a second of the time it has, its event is looked up.
 const snapshotsOfEvents = `(SELECT persistence_id, slice, entity_type, seq_nr, write_timestamp, ser_id, ser_manifest, snapshot, meta_ser_id, meta_ser_manifest, meta_payload,
-		CASE WHEN e.db_timestamp <> s.db_timestamp THEN e.tags ELSE s.tags END AS tags, coalesce(e.db_timestamp, s.db_timestamp, ` + atWritten + `) AS db_timestamp
+		CASE WHEN e.db_timestamp IS NULL OR e.db_timestamp = s.db_timestamp THEN s.tags ELSE e.tags END AS tags, coalesce(e.db_timestamp, s.db_timestamp, ` + atWritten + `) AS db_timestamp
 	FROM "snapshot" s LEFT JOIN LATERAL (SELECT j.db_timestamp, j.tags FROM "event_journal" j
 		WHERE j.persistence_id = s.persistence_id AND j.seq_nr = s.seq_nr AND NOT j.deleted
 			AND (` + atWritten + ` BETWEEN s.db_timestamp - interval '1 millisecond' AND s.db_timestamp + interval '1 second') IS NOT TRUE LIMIT 1) e ON TRUE) s`
