@@ -130,9 +130,14 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 		}
 	}
 	// The plugins' rows are no longer newer than these offsets. A save with a Through is of a worker that has loaded what these rows tell.
-	ranges, own, err := v.lockAndRead(ctx, tx, p.Projection, p.Slices, position.IDs(p.Offsets), func(epoch int64) bool {
-		return p.Through == annals.Offset{} && (p.Epoch == 0 || p.Epoch > epoch)
-	})
+	loaded := p.Epoch
+	switch {
+	case p.Through != annals.Offset{}:
+		loaded = 0
+	case p.Epoch == 0:
+		loaded = never
+	}
+	ranges, own, err := v.lockAndRead(ctx, tx, p.Projection, p.Slices, position.IDs(p.Offsets), loaded)
 	if err != nil {
 		return err
 	}
@@ -170,7 +175,7 @@ func (v offsets) replaceOffsets(b *pgx.Batch, p annals.Progress, news map[annals
 
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil, func(int64) bool { return true })
+		ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil, never)
 		if err != nil {
 			return err
 		}
@@ -194,7 +199,7 @@ func (v offsets) Forget(ctx context.Context, projection string, ids ...annals.Pe
 			slice := id.Slice()
 			for _, spread := range []bool{false, true} {
 				r := position.As(annals.SliceRange{From: slice, To: slice + 1}, spread)[0]
-				if _, _, err := v.lockAndRead(ctx, tx, projection, r, nil, nil); err != nil {
+				if _, _, err := v.lockAndRead(ctx, tx, projection, r, nil, 0); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,8 @@
 package pgstore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -194,6 +196,9 @@ func TestSavesBesideThePlugin(t *testing.T) {
 		"a save without a lease": {&annals.Progress{Projection: "p", Through: annals.Offset{Time: after(10)}}, func(o annals.OffsetStore) error {
 			return o.Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: ids[1], SeqNr: 8, Time: after(90)}}})
 		}, []time.Time{after(60).Add(-window), after(30).Add(-window)}},
+		"a save of a half": {&annals.Progress{Projection: "p", Through: annals.Offset{Time: after(10)}}, func(o annals.OffsetStore) error {
+			return o.Save(t.Context(), annals.Progress{Projection: "p", Slices: annals.SliceRange{To: 512}, Through: annals.Offset{Time: after(70)}, Offsets: []annals.Offset{{ID: ids[0], SeqNr: 8, Time: after(90)}}})
+		}, []time.Time{after(70), after(30).Add(-window)}},
 		"a reset": {nil, func(o annals.OffsetStore) error {
 			return o.Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{Time: after(40)})
 		}, []time.Time{after(40), after(30).Add(-window)}},
@@ -222,6 +227,48 @@ func TestSavesBesideThePlugin(t *testing.T) {
 				if err != nil || len(got) != 1 || !got[0].Through.Time.Equal(want) {
 					t.Errorf("half %d: got %+v, error %v, want a Through of %v", half, got, err, want)
 				}
+			}
+		})
+	}
+}
+
+// A reset, and the first save of a worker, lock the rows of epochs in the order in which Forget does, which has to divide none.
+func TestResetsBesideForgets(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(o annals.OffsetStore) error{
+		"reset": func(o annals.OffsetStore) error {
+			return o.Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{})
+		},
+		"new epoch": func(o annals.OffsetStore) error {
+			return o.Save(t.Context(), annals.Progress{Projection: "p", Epoch: 2})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, counted := postgres.Database(t), &retries{}
+			s := openAt(t, with(t, url, "deadlock_timeout=100ms"), pgstore.Options{CreateTables: true, Observer: counted})
+			if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Epoch: 1}); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := pool(t, url).Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.Background())
+			if _, err := tx.Exec(t.Context(), "SELECT FROM annals_projection_epoch FOR UPDATE"); err != nil {
+				t.Fatal(err)
+			}
+			results := make(chan error, 2)
+			for i, call := range []func() error{func() error { return change(s.Offsets()) }, func() error { return s.Offsets().Forget(t.Context(), "p", "T|1") }} {
+				go func() { results <- call() }()
+				for count(t, url, "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()") <= i {
+				}
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(<-results, <-results); err != nil || counted.n != 0 {
+				t.Errorf("error %v after %d retries, want none", err, counted.n)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,9 @@ import (
 // handled, and the newest time of an offset. The rows of a projection do not overlap.
 
 const rangeColumns = `slice_from, slice_to, epoch, through_time, through_seq_nr, through_id`
+
+// never is an epoch that no row has.
+const never = math.MaxInt64
 
 // lockedRanges are rows that lockAndRead has locked.
 type lockedRanges struct {
@@ -29,15 +33,15 @@ type lockedRanges struct {
 // the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
 // rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
 //
-// What the rows of the plugins tell counts, too, if foreign returns true for the highest epoch of the rows. It may be nil.
-func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID, foreign func(epoch int64) bool) (ranges lockedRanges, own map[annals.PersistenceID]annals.Offset, err error) {
+// Unless a row has the epoch loaded or a higher one, what the rows of the plugins tell counts, too.
+func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID, loaded int64) (ranges lockedRanges, own map[annals.PersistenceID]annals.Offset, err error) {
 	first, end := position.Overlap(r)
 	if v.s.epoch.exists() {
 		from, to := r.Bounds()
 		var b pgx.Batch
-		b.Queue(v.s.sql.lockRange, projection, from, to, first, end).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(v.s.sql.lockRange, projection, from, to, first, end, loaded).Query(func(rows pgx.Rows) (err error) {
 			ranges.Ranges, err = readRanges(rows, nil)
-			ranges.own = len(ranges.Ranges) == 1 && (foreign == nil || !foreign(ranges.Ranges[0].Epoch))
+			ranges.own = len(ranges.Ranges) == 1
 			return err
 		})
 		if len(ids) > 0 {
@@ -54,7 +58,7 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 	for _, x := range ranges.Ranges {
 		epoch = max(epoch, x.Epoch)
 	}
-	if foreign != nil && foreign(epoch) {
+	if epoch < loaded {
 		if ranges.Ranges, err = v.withForeign(ctx, tx, projection, r, ranges.Ranges); err != nil {
 			return ranges, nil, err
 		}
@@ -146,10 +150,11 @@ func (v offsets) replaceRanges(b *pgx.Batch, projection string, r annals.SliceRa
 	b.Queue(v.s.fill(`
 		WITH replaced AS (DELETE FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from < $3 AND slice_to > $2
 				AND (slice_from, slice_to) NOT IN (SELECT * FROM unnest($5::int[], $6::int[]))
-			RETURNING newest_time),
-		newest AS (SELECT greatest($4::timestamptz, max(newest_time)) AS at FROM replaced)
+			RETURNING *)
 		INSERT INTO "annals_projection_epoch" AS old (projection_name, `+rangeColumns+`, newest_time)
-		SELECT $1, x.*, newest.at FROM unnest($5::int[], $6::int[], $7::bigint[], $8::timestamptz[], $9::bigint[], $10::text[]) AS x, newest
+		SELECT $1, x.*, greatest(CASE WHEN x.first < $3 AND x.past > $2 THEN $4::timestamptz END,
+			(SELECT max(newest_time) FROM replaced WHERE slice_from < x.past AND slice_to > x.first))
+		FROM unnest($5::int[], $6::int[], $7::bigint[], $8::timestamptz[], $9::bigint[], $10::text[]) AS x (first, past)
 		ON CONFLICT (projection_name, slice_from, slice_to) DO UPDATE SET epoch = excluded.epoch, through_time = excluded.through_time,
 			through_seq_nr = excluded.through_seq_nr, through_id = excluded.through_id, newest_time = greatest(old.newest_time, excluded.newest_time)`),
 		projection, from, to, newest, rows.from, rows.to, rows.epochs, rows.times, rows.seqNrs, rows.ids)

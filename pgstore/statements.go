@@ -172,9 +172,9 @@ const (
 					FROM "event_journal" r WHERE r.persistence_id = $1 AND r.seq_nr > $2::bigint AND r.seq_nr <= $2::bigint + $4::bigint) c
 				WHERE (c.begins OR c.ends AND NOT c.other) AND ($5 OR NOT EXISTS (SELECT FROM "event_journal" b WHERE b.persistence_id = $1
 					AND b.seq_nr = $2::bigint AND b.writer = $3 AND (b.db_timestamp = c.at OR b.deleted)))) own ON TRUE`
-	// The row of just the slices, unless other rows overlap it.
+	// The row of just the slices, unless other rows overlap it or its epoch is older.
 	lockRange = `
-		SELECT ` + rangeColumns + ` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3
+		SELECT ` + rangeColumns + ` FROM "annals_projection_epoch" WHERE projection_name = $1 AND slice_from = $2 AND slice_to = $3 AND epoch >= $6
 			AND NOT EXISTS (SELECT FROM "annals_projection_epoch" other WHERE other.projection_name = $1 AND other.slice_from < $5 AND other.slice_to > $4
 				AND (other.slice_from, other.slice_to) <> ($2, $3))
 		FOR UPDATE`
