@@ -154,7 +154,7 @@ func FuzzHostileRows(f *testing.F) {
 				t.Errorf("positions %+v, error %v", positions, err)
 			}
 		}
-		h.answer(rangeTypes, offsetTypes, keyTypes)
+		h.answer(rangeTypes, keyTypes, offsetTypes)
 		_, err = s.Offsets().Handled(ctx, "p", id)
 		allowed("load offsets", err)
 		h.answer(offsetTypes)

@@ -52,7 +52,7 @@ func (v offsets) known(ctx context.Context, projection string, r annals.SliceRan
 }
 
 func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.PersistenceID) ([]annals.Offset, error) {
-	ranges, err := v.ranges(ctx, nil, projection, 0, position.End, "")
+	ranges, err := v.known(ctx, projection, annals.SliceRange{})
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +60,11 @@ func (v offsets) Handled(ctx context.Context, projection string, ids ...annals.P
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(ids, func(id annals.PersistenceID) bool { return ranges.Handled(id, own[id]).Compare(annals.Offset{}) == 0 }) {
-		ranges, err = v.withForeign(ctx, nil, projection, annals.SliceRange{}, ranges)
-	}
 	all := make([]annals.Offset, len(ids))
 	for i, id := range ids {
 		all[i] = ranges.Handled(id, own[id])
 	}
-	return all, err
+	return all, nil
 }
 
 // own reads the newest row of each of ids.

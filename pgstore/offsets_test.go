@@ -72,6 +72,9 @@ func TestGoesOnFromThePlugin(t *testing.T) {
 	wantThrough(all, at.Add(3*time.Hour))
 	row("0-1023", 3, 300) // the plugin has handled a later event
 	wantThrough(all, at.Add(5*time.Hour-window))
+	if handled, err := s.Offsets().Handled(t.Context(), "p", ids[1]); err != nil || !handled[0].Time.Equal(at.Add(5*time.Hour-window)) {
+		t.Errorf("handled %v, error %v", handled, err)
+	}
 	save(420)
 	wantThrough(all, at.Add(6*time.Hour))
 
