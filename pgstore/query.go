@@ -55,7 +55,7 @@ func (c *condition) match(f annals.Filter, until time.Time, seqNr string) {
 		c.and("entity_type = %s", c.arg(f.Type))
 	}
 	if f.Tag != "" {
-		c.and("tags @> ARRAY[%s::text]", c.arg(f.Tag))
+		c.and("tags::text[] @> ARRAY[%s::text]", c.arg(f.Tag))
 	}
 	if f.Behind > 0 {
 		c.and("db_timestamp < transaction_timestamp() - %s::bigint * interval '1 microsecond'", c.arg(f.Behind.Microseconds()))

@@ -82,6 +82,10 @@ func TestTagsIndexIsUsed(t *testing.T) {
 	if err != nil || !strings.Contains(strings.Join(plan, "\n"), "event_journal_tags_idx") {
 		t.Errorf("%v; the plan is\n%s", err, strings.Join(plan, "\n"))
 	}
+	run(t, at, "ALTER TABLE event_journal ALTER tags TYPE VARCHAR(255)[]")
+	if events, err := collected(s.Query().Events(t.Context(), annals.Filter{Type: "T", Tag: "tag 77"})); err != nil || len(events) != 1 {
+		t.Errorf("VARCHAR: %d events, %v, want one", len(events), err)
+	}
 }
 
 // Open refuses data partitions of the plugin, names them, and creates no tables.
