@@ -276,3 +276,18 @@ func TestResetsBesideForgets(t *testing.T) {
 		})
 	}
 }
+
+// Without the table of epochs the store's own rows do not differ from those of a plugin, and do not stand for other entities in a save.
+func TestSavesWithoutEpochs(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	openAt(t, url, pgstore.Options{CreateTables: true})
+	run(t, url, "DROP TABLE annals_projection_epoch")
+	s := openAt(t, url, pgstore.Options{})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, o := range []annals.Offset{{ID: "T|1", SeqNr: 1, Time: at.Add(time.Hour)}, {ID: "T|2", SeqNr: 1, Time: at}} {
+		if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Once: true, Offsets: []annals.Offset{o}}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -33,7 +33,7 @@ type lockedRanges struct {
 // the save commits. A save whose slices have a row of their own locks only this row, so that workers of other slices do not wait. Otherwise
 // rows are about to be divided, merged or created: these saves lock the slices of all the rows that they will change.
 //
-// Unless a row has the epoch loaded or a higher one, what the rows of the plugins tell counts, too.
+// Unless a row has the epoch loaded or a higher one, what the rows of the plugins tell counts, too, if this store's own rows differ from them.
 func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, r annals.SliceRange, ids []annals.PersistenceID, loaded int64) (ranges lockedRanges, own map[annals.PersistenceID]annals.Offset, err error) {
 	first, end := position.Overlap(r)
 	if v.s.epoch.exists() {
@@ -58,7 +58,7 @@ func (v offsets) lockAndRead(ctx context.Context, tx pgx.Tx, projection string, 
 	for _, x := range ranges.Ranges {
 		epoch = max(epoch, x.Epoch)
 	}
-	if epoch < loaded {
+	if epoch < loaded && v.s.epoch.exists() {
 		if ranges.Ranges, err = v.withForeign(ctx, tx, projection, r, ranges.Ranges); err != nil {
 			return ranges, nil, err
 		}
