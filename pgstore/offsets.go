@@ -120,12 +120,6 @@ func (v offsets) Save(ctx context.Context, p annals.Progress) error {
 }
 
 func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
-	var newest time.Time
-	for _, o := range p.Offsets {
-		if o.Time.After(newest) {
-			newest = o.Time
-		}
-	}
 	// The plugins' rows are no longer newer than these offsets. A save with a Through is of a worker that has loaded what these rows tell.
 	loaded := p.Epoch
 	switch {
@@ -145,6 +139,12 @@ func (v offsets) save(ctx context.Context, tx pgx.Tx, p annals.Progress) error {
 	news, err := ranges.News(p, own)
 	if err != nil {
 		return err
+	}
+	var newest time.Time
+	for _, o := range slices.AppendSeq(slices.Clip(p.Offsets), maps.Values(news)) { // a new row may have a later time than was asked for
+		if o.Time.After(newest) {
+			newest = o.Time
+		}
 	}
 	if !v.s.options.PluginOffsets {
 		maps.DeleteFunc(news, func(id annals.PersistenceID, o annals.Offset) bool {

@@ -202,6 +202,9 @@ func TestSavesBesideThePlugin(t *testing.T) {
 		"a save of a half": {&annals.Progress{Projection: "p", Through: annals.Offset{Time: after(10)}}, func(o annals.OffsetStore) error {
 			return o.Save(t.Context(), annals.Progress{Projection: "p", Slices: annals.SliceRange{To: 512}, Through: annals.Offset{Time: after(70)}, Offsets: []annals.Offset{{ID: ids[0], SeqNr: 8, Time: after(90)}}})
 		}, []time.Time{after(70), after(30).Add(-window)}},
+		"a save of a time before the entity's last": {nil, func(o annals.OffsetStore) error {
+			return o.Save(t.Context(), annals.Progress{Projection: "p", Offsets: []annals.Offset{{ID: ids[0], SeqNr: 8, Time: after(59)}}})
+		}, []time.Time{after(60).Add(-window), after(30).Add(-window)}},
 		"a reset": {nil, func(o annals.OffsetStore) error {
 			return o.Reset(t.Context(), "p", annals.SliceRange{}, annals.Offset{Time: after(40)})
 		}, []time.Time{after(40), after(30).Add(-window)}},
