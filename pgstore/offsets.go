@@ -170,17 +170,29 @@ func (v offsets) replaceOffsets(b *pgx.Batch, p annals.Progress, news map[annals
 	b.Queue(v.s.sql.replaceOffsets, p.Projection, p.Slices.String(), sliceColumn, idColumn, seqNrs, times)
 }
 
+// Reset is annals.OffsetStore. The worker of a plugin may have had other slices, too, and its rows in those tell of the slices of r as well. So this
+// store saves what they tell of all slices, and they are no longer newer than its rows.
 func (v offsets) Reset(ctx context.Context, projection string, r annals.SliceRange, to annals.Offset) error {
+	all := r
+	if r != (annals.SliceRange{}) && !position.Spread(r) {
+		all = annals.SliceRange{To: annals.SliceCount}
+	}
 	return v.writeTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		ranges, _, err := v.lockAndRead(ctx, tx, projection, r, nil, never)
+		ranges, _, err := v.lockAndRead(ctx, tx, projection, all, nil, never)
 		if err != nil {
 			return err
+		}
+		newest := to.Time
+		for _, x := range ranges.Ranges {
+			if at := x.Through.Time.Add(pluginWindow); all != r && at.After(newest) {
+				newest = at
+			}
 		}
 		var b pgx.Batch
 		b.Queue(v.s.fill(`DELETE FROM "akka_projection_timestamp_offset_store" WHERE projection_name = $1 AND slice = ANY($2::int[])
 			AND (timestamp_offset, seq_nr, persistence_id COLLATE "C") > ($3::timestamptz, $4::bigint, $5::text)`),
 			projection, position.Slices(r), to.Time, int64(to.SeqNr), string(to.ID))
-		v.replaceRanges(&b, projection, r, ranges, ranges.Reset(r, to), to.Time)
+		v.replaceRanges(&b, projection, all, ranges, ranges.Reset(r, to), newest)
 		return sendLast(ctx, tx, &b)
 	})
 }

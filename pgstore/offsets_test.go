@@ -238,6 +238,27 @@ func TestSavesBesideThePlugin(t *testing.T) {
 	}
 }
 
+// A worker of the plugin has had more slices than are reset: its rows in the other slices do not stand for those.
+func TestResetOfAPartOfThePluginsSlices(t *testing.T) {
+	t.Parallel()
+	url := postgres.Schema(t)
+	s := openAt(t, url, pgstore.Options{CreateTables: true})
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if err := s.Offsets().Save(t.Context(), annals.Progress{Projection: "p", Slices: annals.SliceRange{From: 512, To: 1024}, Epoch: 5}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, url, fmt.Sprintf(`INSERT INTO akka_projection_timestamp_offset_store SELECT 'p', '0-1023', n, 'any', 7, '%s', now() FROM generate_series(0, 1023) n`, at.Format(time.RFC3339)))
+	for range 2 {
+		if err := s.Offsets().Reset(t.Context(), "p", annals.SliceRange{From: 0, To: 512}, annals.Offset{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Offsets().Load(t.Context(), "p", annals.SliceRange{})
+	if err != nil || len(got) != 2 || got[0].Epoch != 2 || !got[0].Through.Time.IsZero() || got[1].Epoch != 5 || !got[1].Through.Time.Equal(at.Add(-130*time.Second)) {
+		t.Errorf("got %+v, error %v", got, err)
+	}
+}
+
 // A reset, and the first save of a worker, lock the rows of epochs in the order in which Forget does, which has to divide none.
 func TestResetsBesideForgets(t *testing.T) {
 	t.Parallel()
