@@ -30,6 +30,13 @@ func (w *worker) begin(ctx context.Context) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
+	for _, p := range positions {
+		if p.Through == (annals.Offset{}) && w.r.o.From != p.Through { // what From leaves out counts as handled from now on
+			if err := w.r.offsets.Offsets().Save(ctx, annals.Progress{Projection: w.r.name, Slices: p.Slices, Epoch: w.progress.Epoch, Through: w.r.o.From}); err != nil {
+				return start{}, err
+			}
+		}
+	}
 	from := newStart(positions, w.r.o.From)
 	for _, p := range read {
 		if p.remove(func(x ParkedEntity) bool { return from.covers(x.offset()) }) {

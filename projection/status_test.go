@@ -1,6 +1,7 @@
 package projection_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,32 @@ func TestStatus(t *testing.T) {
 		s = status(t, c, source)
 		if s.Lag != 0 || s.Ranges[0].Runner == "" {
 			t.Errorf("with a runner: %+v", s)
+		}
+	})
+}
+
+// What From leaves out is no lag and is not waited for, also while nothing has come after From.
+func TestWhatFromLeavesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, events := inMemory(memstore.New()), memstore.New() // the record of the projection does not move the watermark of the events
+		add(t, events, 1, 8, 3)
+		time.Sleep(time.Hour)
+		r := must(t)(in.once("p", events, nil, Options{From: annals.Offset{Time: time.Now()}}))
+		running(t, r)
+		time.Sleep(time.Second)
+		if s := status(t, NewControl(in.store, "p"), events); s.Lag != 0 || s.LagTime != 0 {
+			t.Errorf("the lag is %d events, %v", s.Lag, s.LagTime)
+		}
+		within, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.Control().Await(within, events, "T|1", 3); err != nil {
+			t.Error(err)
+		}
+		add(t, events, 1, 1, 1)
+		time.Sleep(time.Second)
+		if got := in.count(t); len(got) != 1 || got["T|1/4"] != 1 {
+			t.Errorf("handled %v", got)
 		}
 	})
 }
