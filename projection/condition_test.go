@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,21 @@ func TestHandlerTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// No handler takes longer than the longest duration.
+func TestLongestHandlerTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inMemory(memstore.New())
+		add(t, in.store, 1, 20, 3)
+		slow := func(envelope) error { time.Sleep(time.Millisecond); return nil }
+		stop := func(context.Context, Failure) Verdict { return Stop }
+		if err := must(t)(in.once("p", in.store, slow, Options{HandlerTimeout: math.MaxInt64, OnError: stop, Logger: silent})).CatchUp(t.Context()); err != nil {
+			t.Error(err)
+		}
+		in.check(t, in.store)
+	})
 }
 
 // A handler that does not return although its context has ended: the range goes to another runner, which goes on with it, and what the first

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/annals-go/annals"
@@ -79,7 +80,7 @@ func (o *Options) setDefaults(events annals.Store) {
 	o.Poll = cmp.Or(o.Poll, poll)
 	o.Ranges = cmp.Or(o.Ranges, 4)
 	o.BatchSize = cmp.Or(o.BatchSize, batchSize)
-	o.HandlerTimeout = cmp.Or(o.HandlerTimeout, handlerTimeout)
+	o.HandlerTimeout = min(cmp.Or(o.HandlerTimeout, handlerTimeout), math.MaxInt64/2) // the grace is added to it
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	if o.OnError == nil {
 		o.OnError = func(context.Context, Failure) Verdict { return Retry }
