@@ -80,12 +80,17 @@ func Reset(t testing.TB, r *projection.Runner) {
 // must not mind an event that it has handled before.
 func Redeliver[T any](s projection.TxStore[T]) projection.TxStore[T] {
 	var mu sync.Mutex
-	due := map[annals.SliceRange]bool{} // the next save with events succeeds
+	type saver struct {
+		projection string
+		slices     annals.SliceRange
+	}
+	due := map[saver]bool{} // the next save with events succeeds
 	fails := func(p *annals.Progress) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		due[p.Slices] = !due[p.Slices]
-		return due[p.Slices]
+		of := saver{p.Projection, p.Slices}
+		due[of] = !due[of]
+		return due[of]
 	}
 	return faulty.NewTx(s, func(_ context.Context, c *faulty.Call, run func() error) error {
 		if p, ok := c.Arg.(*annals.Progress); ok && len(p.Offsets) > 0 && fails(p) {

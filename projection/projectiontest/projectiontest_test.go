@@ -91,6 +91,31 @@ func TestRedeliverAtLeastOnce(t *testing.T) {
 	}
 }
 
+// Two projections are handled twice in one store, also at the same time.
+func TestRedeliverToTwoProjections(t *testing.T) {
+	t.Parallel()
+	journal, store := projectiontest.NewJournal(t, words), projectiontest.Redeliver(memstore.New())
+	journal.Append("T|1", "a")
+	handled := map[string]int{}
+	runner := func(name string, again func()) *projection.Runner {
+		r, err := projection.AtLeastOnce(name, journal.Source(), store, func(context.Context, envelope) error {
+			if handled[name]++; handled[name] == 2 {
+				again()
+			}
+			return nil
+		}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	second := runner("second", func() {})
+	projectiontest.CatchUp(t, runner("first", func() { projectiontest.CatchUp(t, second) }))
+	if handled["first"] != 2 || handled["second"] != 2 {
+		t.Errorf("the event was handled %v times, want twice each", handled)
+	}
+}
+
 // After a Reset the events come again, with Rebuilding, and later ones without.
 func TestReset(t *testing.T) {
 	t.Parallel()
