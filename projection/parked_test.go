@@ -305,6 +305,27 @@ func TestTextOfParkedErrors(t *testing.T) {
 	}
 }
 
+// An order is carried out within the time that is promised, also while nothing is written to the store of the events.
+func TestOrderWhileNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, events := inMemory(memstore.New()), memstore.New()
+		var f failing
+		f.set("T|1/2")
+		add(t, events, 1, 1, 3)
+		r := must(t)(in.once("p", events, f.handle, Options{OnError: park, Logger: silent}))
+		running(t, r)
+		time.Sleep(time.Minute)
+		equal(t, "parked", parked(t, r.Control()), []string{"T|1/2"})
+		f.set()
+		if err := r.Control().Retry(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(8 * time.Second)
+		in.check(t, events)
+	})
+}
+
 // CatchUp carries orders out, however long that takes.
 func TestCatchUpCarriesOutOrders(t *testing.T) {
 	t.Parallel()

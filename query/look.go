@@ -42,7 +42,7 @@ type look[T any] struct {
 }
 
 // Next returns the next items, at most max; max below 1 counts as 1. It waits until there are some. Without items it returns when the
-// feed has caught up for the first time since the last Batch with more to come, and from then on after Options.Poll if Through has moved.
+// feed has caught up for the first time since the last Batch with more to come, and from then on after Options.Poll.
 // With Options.Current it is io.EOF after everything that was visible when the first Next began; a feed of states is read to the end once.
 //
 // A read that fails is repeated until it works, with OnRetry. The errors are that of ctx, ErrUnsupported and ErrClosed of the store, and its
@@ -81,7 +81,7 @@ func (f *Feed[T]) Next(ctx context.Context, max int) (Batch[T], error) {
 		}
 		f.waker.succeeded()                                         // an error after items comes again
 		caughtUp := !f.look.open && !f.full && !f.lookedAt.IsZero() // the first audit is no look
-		emptyDue := caughtUp && !f.caughtUp || f.floor.Compare(f.through) > 0 && time.Since(f.handed) >= f.options.Poll*9/10
+		emptyDue := caughtUp && !f.caughtUp || (caughtUp || f.floor.Compare(f.through) > 0) && time.Since(f.handed) >= f.options.Poll*9/10
 		if len(items) > 0 || emptyDue {
 			f.handed, f.through, f.caughtUp = time.Now(), f.floor, caughtUp
 			return Batch[T]{slices.Clip(items), f.floor, caughtUp}, nil
