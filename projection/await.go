@@ -31,6 +31,7 @@ const (
 //   - The event of a parked entity is ErrParked, which is an annals.ErrUnavailable. What Skip or Discard left out counts as handled.
 //   - An event without Source.Tag is never handled. It counts as handled when the position has passed it; without other events that can take
 //     15 seconds. An entity of another type than Source.Type is annals.ErrInvalid.
+//   - With Source.States, the revisions before ParkedEntity.From count as handled, also one that was replaced before it was.
 //   - In place of a number without an event, which was deleted or left unused, the next event of the entity counts, and nothing is waited for
 //     without one.
 //   - What becomes visible later than its store promises counts as handled until it is found (see Options.Audit).

@@ -198,7 +198,7 @@ func TestAwaitByTag(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New()
-		r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Tag: "a", Codec: numbers}, s, func(context.Context, envelope) error {
+		r := must(t)(AtLeastOnce("p", Source[int]{Store: s, Tag: "a", Codec: numbers}, memstore.New(), func(context.Context, envelope) error {
 			time.Sleep(time.Minute)
 			return nil
 		}, Options{Logger: silent}))
@@ -211,6 +211,12 @@ func TestAwaitByTag(t *testing.T) {
 		began := time.Now()
 		if err := r.Control().Await(t.Context(), s, "T|1", 2); err != nil || time.Since(began) < time.Minute || time.Since(began) > 76*time.Second {
 			t.Errorf("the event without the tag: %v after %v", err, time.Since(began))
+		}
+		add(t, s, 1, 1, 1)
+		within, cancel := context.WithTimeout(t.Context(), 16*time.Second)
+		defer cancel()
+		if err := r.Control().Await(within, s, "T|1", 3); err != nil {
+			t.Errorf("the last event of the store, without the tag: %v", err)
 		}
 	})
 }
