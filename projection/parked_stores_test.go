@@ -16,9 +16,6 @@ func parkAndReset(t *testing.T, in target, make maker) {
 	run := func() {
 		t.Helper()
 		catchUp(t, must(t)(make("p", in.store, f.handle, o)))
-		for all := list(t, c); len(all) > 0 && all[0].Retry; all = list(t, c) {
-			catchUp(t, must(t)(make("p", in.store, f.handle, o))) // it ended before it had carried out the order
-		}
 	}
 	add(t, in.store, 1, 3, 3)
 	f.set("T|2/2")

@@ -15,8 +15,8 @@ type Rebuild struct {
 	// Next is a Runner of the new projection, which has another name and writes to another read model. It may be running, in other
 	// processes too.
 	Next *Runner
-	// SwitchOver makes the readers use the new read model, all at once. It may be called again after it has failed. While it runs, both read
-	// models hold the same events.
+	// SwitchOver makes the readers use the new read model, all at once. It may be called again after it has failed. While it runs, the new
+	// read model holds all events that the old one does, and perhaps newer ones.
 	SwitchOver func(ctx context.Context) error
 	// Progress is called every 5 seconds with the Status of Next while Next catches up, one call at a time. It may be nil.
 	Progress func(Status)
