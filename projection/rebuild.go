@@ -18,7 +18,8 @@ type Rebuild struct {
 	// SwitchOver makes the readers use the new read model, all at once. It may be called again after it has failed. While it runs, the new
 	// read model holds all events that the old one does, and perhaps newer ones.
 	SwitchOver func(ctx context.Context) error
-	// Progress is called every 5 seconds with the Status of Next while Next catches up, one call at a time. It may be nil.
+	// Progress is called every 5 seconds with the Status of Next while Next catches up, one call at a time. A panic in it is a failure. It may be
+	// nil.
 	Progress func(Status)
 }
 
@@ -101,6 +102,8 @@ func (r Rebuild) look(ctx context.Context) error {
 
 // catchUp has Next catch up, looks at the old projection, and reports how far Next is.
 func (r Rebuild) catchUp(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	result := make(chan error, 1)
 	go func() { result <- r.Next.CatchUp(ctx) }()
 	every := time.NewTicker(progressEvery)
@@ -115,7 +118,11 @@ func (r Rebuild) catchUp(ctx context.Context) error {
 				continue
 			}
 			if s, err := r.Next.Control().Status(ctx, r.Next.stream.store); err == nil {
-				r.Progress(s)
+				if err := panics.Contain("report progress", "", func() error { r.Progress(s); return nil }); err != nil {
+					end()
+					<-result
+					return err
+				}
 			}
 		}
 	}

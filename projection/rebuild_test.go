@@ -106,3 +106,27 @@ func TestFaultsOfRebuild(t *testing.T) {
 		t.Errorf("Run returned %v", err)
 	}
 }
+
+// A Progress that panics ends Run as any failure does, and nothing runs afterwards.
+func TestRebuildWhoseProgressPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, old := memstore.New(), inMemory(memstore.New())
+		add(t, source, 1, 20, 5)
+		catchUp(t, must(t)(old.once("p", source, nil, Options{})))
+		var next counter
+		rebuild := Rebuild{
+			Old: NewControl(old.store, "p"), Next: next.runner(t, "p2", source, memstore.New(), func() { time.Sleep(time.Second) }),
+			SwitchOver: func(context.Context) error { return nil }, Progress: func(Status) { panic("of the test") },
+		}
+		if err := rebuild.Run(t.Context()); !errors.Is(err, annals.ErrPanic) {
+			t.Error(err)
+		}
+		if runners, _, err := Holders(t.Context(), rebuild.Next.Control().Store(), "p2"); runners > 0 || err != nil {
+			t.Errorf("%d runners are left, %v", runners, err)
+		}
+		if status(t, rebuild.Old, source).Paused {
+			t.Error("the old projection is paused")
+		}
+	})
+}
