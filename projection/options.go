@@ -42,7 +42,7 @@ type Options struct {
 	// Capabilities.Lateness is not zero; negative: they are not looked for. Such an event is handled, after it was recorded as a parked entity
 	// for a moment, logged, and counted in Status.Late.
 	Audit time.Duration
-	From  annals.Offset // where a projection begins that has saved nothing; zero: the first event
+	From  annals.Offset // where a projection begins that has saved nothing, which is saved then; zero: the first event
 	// OnError decides what happens to an event whose handler has failed. It is called from one goroutine of each range. nil: Retry,
 	// which is also what happens when OnError panics. A lost connection can be the reason, too: Retry at the first few tries, as f.Try says.
 	OnError func(ctx context.Context, f Failure) Verdict
