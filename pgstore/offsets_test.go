@@ -281,7 +281,7 @@ func TestResetsBesideForgets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer tx.Rollback(context.Background())
+			defer func() { _ = tx.Rollback(context.Background()) }()
 			if _, err := tx.Exec(t.Context(), "SELECT FROM annals_projection_epoch FOR UPDATE"); err != nil {
 				t.Fatal(err)
 			}
