@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -105,6 +106,9 @@ func (c *check) snapshots() error {
 		var ok bool
 		err := Fetch(c.in, func(ctx context.Context) (err error) {
 			snap, ok, err = c.s.driver.Snapshots().Latest(ctx, c.id, annals.SnapshotCriteria{MaxSeqNr: most})
+			if err == nil && ok && snap.SeqNr > most {
+				err = &annals.Error{Kind: annals.ErrCorrupt, Err: fmt.Errorf("the newest snapshot up to number %d has number %d", most, snap.SeqNr)}
+			}
 			return err
 		})
 		if err != nil {
