@@ -92,6 +92,9 @@ func (modest) SkipTo(_ context.Context, id annals.PersistenceID, _, _ annals.Seq
 func (modest) SkipStateTo(_ context.Context, id annals.PersistenceID, _ annals.SeqNr) error {
 	return unsupportedFor("skip state", id)
 }
+func (modest) FindStates(context.Context, string, string, any) iter.Seq2[annals.State, error] {
+	return func(yield func(annals.State, error) bool) { yield(annals.State{}, unsupported("find states")) }
+}
 
 func unsupported(op string) error { return unsupportedFor(op, "") }
 

@@ -51,6 +51,10 @@ func TestClaimMutants(t *testing.T) {
 			return denying[ability.StateSkipper]{memstore.New()}
 		},
 			[]string{"CLAIM-1"}},
+		{"finds states and is no StateFinder", func() annals.Store {
+			return denying[ability.StateFinder]{memstore.New()}
+		},
+			[]string{"CLAIM-1"}},
 		{"deletes states without the claim", func() annals.Store {
 			return claiming{memstore.New(), func(c *annals.Capabilities) { c.DeletesStates = false }}
 		},

@@ -130,7 +130,7 @@ func methodOf[A any](s annals.Store) A {
 
 // abilities are the operations that s has methods for. claimed says whether s has the ability.
 func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []operation) {
-	c, skipped, unknown := h.caps, beside(id, "-skipped"), beside(id, "-unknown")
+	skipped, unknown := beside(id, "-skipped"), beside(id, "-unknown")
 	if _, ok := method[ability.Recoverer](s); ok {
 		ops = append(ops, operation{name: "recover", claimed: is[ability.Recoverer](s), id: id, run: func(ctx context.Context, s annals.Store) error {
 			_, err := methodOf[ability.Recoverer](s).Recover(ctx, id, func(annals.Snapshot) error { return nil }, func(annals.Event) error { return nil })
@@ -156,7 +156,7 @@ func (h *harness) abilities(s annals.Store, id annals.PersistenceID) (ops []oper
 		}
 	}
 	if _, ok := method[ability.StateFinder](s); ok {
-		ops = append(ops, operation{name: "find states", claimed: c.States, kind: annals.ErrInvalid, run: func(ctx context.Context, s annals.Store) error {
+		ops = append(ops, operation{name: "find states", claimed: is[ability.StateFinder](s), kind: annals.ErrInvalid, run: func(ctx context.Context, s annals.Store) error {
 			_, err := collect(methodOf[ability.StateFinder](s).FindStates(ctx, "Thing", "no_such_column", "x"))
 			return err
 		}})

@@ -96,6 +96,25 @@ func TestModestStore(t *testing.T) {
 	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store { return modest{Store: memstore.New()} }})
 }
 
+// plain is a driver that has all contracts, and no abilities.
+type plain struct{ annals.Store }
+
+func (plain) Fault(err error) error { return err }
+
+func (p plain) Capabilities() annals.Capabilities {
+	c := p.Store.Capabilities()
+	c.IDQueries = false // a store leaves out ids that its driver has
+	return c
+}
+
+func TestStoreWithoutAbilities(t *testing.T) {
+	t.Parallel()
+	Run(t, Config{Short: true, Open: func(testing.TB) annals.Store { return driver.New(plain{memstore.New()}, driver.Options{Name: "plain"}) },
+		OpenObserved: func(tb testing.TB, o annals.Observer) annals.Store {
+			return driver.New(plain{memstore.New()}, driver.Options{Name: "plain", Observer: o})
+		}})
+}
+
 // A journal without times, and nothing else.
 type journalOnly struct {
 	annals.Store
