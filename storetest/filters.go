@@ -128,9 +128,9 @@ func combinedEventFilters(h *harness) {
 		want := chosen(f, all, annals.Event.Offset, tags)
 		h.wantChosenEvents(f, h.queryEvents(f, len(want)), want)
 
-		f.Limit = 0
-		newest := annals.Offset{}
-		if fitting := chosen(f, all, annals.Event.Offset, tags); len(fitting) > 0 {
+		unlimited, newest := f, annals.Offset{}
+		unlimited.Limit = 0
+		if fitting := chosen(unlimited, all, annals.Event.Offset, tags); len(fitting) > 0 {
 			newest = fitting[len(fitting)-1].Offset()
 		}
 		if got, err := h.store.Query().Newest(h.ctx, f); err != nil || got.Compare(newest) != 0 {

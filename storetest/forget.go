@@ -92,6 +92,18 @@ func forgetYoung(h *harness) {
 	}
 	next := h.write(id, last, 1)
 	h.wantReplay(id, 1, annals.MaxSeqNr, last+1, next)
+	if h.caps.DeletesStates {
+		state := h.id()
+		h.put(state, 0)
+		h.deleteState(state, 1)
+		h.wantForgotten(state, ability.ForgetAge, false)
+	}
+	if s, err := ability.Of[ability.Skipper](h.store); err == nil {
+		if err := s.SkipTo(h.ctx, id, next, next+1); err != nil {
+			h.Fatalf("skip to %d: got error %v, want none", next+1, err)
+		}
+		h.wantForgotten(id, ability.ForgetAge, false)
+	}
 }
 
 func forgetWithEvents(h *harness) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"runtime"
+	"sync"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
@@ -13,6 +14,25 @@ type hastyForgetter struct{ *memstore.Store }
 
 func (s hastyForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
 	f.Age = 0
+	return s.Store.Unwrap().(ability.Forgetter).Forget(ctx, f)
+}
+
+// agelessForgetter does not know when an entity has skipped, or its state was deleted.
+type agelessForgetter struct {
+	*memstore.Store
+	skipped sync.Map
+}
+
+func (s *agelessForgetter) SkipTo(ctx context.Context, id annals.PersistenceID, after, n annals.SeqNr) error {
+	s.skipped.Store(id, true)
+	return s.Store.Unwrap().(ability.Skipper).SkipTo(ctx, id, after, n)
+}
+
+func (s *agelessForgetter) Forget(ctx context.Context, f ability.Forgetting) (bool, error) {
+	state, _, _ := s.States().Get(ctx, f.ID)
+	if _, skipped := s.skipped.Load(f.ID); skipped || state.Deleted {
+		f.Age = 0
+	}
 	return s.Store.Unwrap().(ability.Forgetter).Forget(ctx, f)
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/annals-go/annals"
+	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/memstore"
 )
 
@@ -22,6 +24,28 @@ func allFromTheBeginning(q annals.Query) annals.Query {
 		}
 		return q.IDs(ctx, entityType, after)
 	}}
+}
+
+// alikeIDs lists the ids of all types that begin with entityType.
+func alikeIDs(q annals.Query) annals.Query {
+	return mutantQuery{Query: q, ids: func(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+		return without(q.IDs(ctx, "", after), func(id annals.PersistenceID) bool { return !strings.HasPrefix(id.Type(), entityType) })
+	}}
+}
+
+// scannedIDs lists what a scan finds.
+func scannedIDs(s *memstore.Store) func(q annals.Query) annals.Query {
+	return func(q annals.Query) annals.Query {
+		return mutantQuery{Query: q, ids: func(ctx context.Context, entityType string, after annals.PersistenceID) iter.Seq2[annals.PersistenceID, error] {
+			return func(yield func(annals.PersistenceID, error) bool) {
+				for step, err := range s.Unwrap().(ability.Scanner).Scan(ctx, entityType, string(after)) {
+					if !yield(step.ID, err) {
+						return
+					}
+				}
+			}
+		}}
+	}
 }
 
 // endsWhenWritten ends a query without an error when its entity was written to in the body of the loop.

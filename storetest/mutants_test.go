@@ -58,6 +58,16 @@ func TestMutants(t *testing.T) {
 			[]string{"SNAPSHOT-1", "SNAPSHOT-2", "RECOVER-6"}},
 		{"looks for snapshots in one half of its numbers, then in the other", func() annals.Store { return halfLooks{memstore.New()} },
 			[]string{"SNAPSHOT-9"}},
+		{"shows when the event of a snapshot was", func() annals.Store {
+			return memoryAround(func(_ context.Context, c *faulty.Call, run func() error) error {
+				err := run()
+				if s, ok := c.Result.(*annals.Snapshot); ok {
+					s.EventTime = s.Time
+				}
+				return err
+			})
+		},
+			[]string{"S-04", "SNAPSHOT-8"}},
 		{"reads the halves of a snapshot one after the other", func() annals.Store { return tornSnapshots{memstore.New()} },
 			[]string{"SNAPSHOT-10"}},
 		{"says conflict where it cannot know", func() annals.Store { return memoryAround(surePuts) },
@@ -72,6 +82,8 @@ func TestMutants(t *testing.T) {
 			[]string{"REPLAY-1"}},
 		{"forgets at once whatever the age", func() annals.Store { return hastyForgetter{memstore.New()} },
 			[]string{"FORGET-3", "FORGET-8"}},
+		{"forgets at once what was skipped, or had a state", func() annals.Store { return &agelessForgetter{Store: memstore.New()} },
+			[]string{"FORGET-3"}},
 		{"forgets what is still there", func() annals.Store { return carelessForgetter{memstore.New()} },
 			[]string{"FORGET-4", "FORGET-5", "FORGET-13"}},
 		{"forgets a state that was written after its look", func() annals.Store { return lateForgetter{&freshStates{Store: memstore.New()}} },
@@ -134,6 +146,16 @@ func TestMutants(t *testing.T) {
 			}))
 		},
 			[]string{"FILTER-2", "FILTER-3"}},
+		{"looks for the newest event among the first", func() annals.Store {
+			return memoryAround(func(_ context.Context, c *faulty.Call, run func() error) error {
+				err := run()
+				if f, ok := c.Arg.(*annals.Filter); ok && c.Op == "query newest" && f.Limit > 0 {
+					*c.Result.(*annals.Offset) = annals.Offset{}
+				}
+				return err
+			})
+		},
+			[]string{"FILTER-2"}},
 		{"shows nothing where it holds back", func() annals.Store {
 			return memoryAround(changing(func(f *annals.Filter) {
 				if f.Behind > 0 {
@@ -166,6 +188,10 @@ func TestMutants(t *testing.T) {
 			[]string{"S-O2"}},
 		{"lists ids from the beginning when their type is not given", func() annals.Store { return queried{memstore.New(), allFromTheBeginning} },
 			[]string{"Q-P2"}},
+		{"lists the ids of types that begin alike", func() annals.Store { return queried{memstore.New(), alikeIDs} },
+			[]string{"Q-P1"}},
+		{"lists ids of snapshots alone", func() annals.Store { s := memstore.New(); return queried{s, scannedIDs(s)} },
+			[]string{"QUERY-11"}},
 		{"repeats payloads in its errors", func() annals.Store {
 			return memoryAround(func(_ context.Context, c *faulty.Call, run func() error) error {
 				err := run()

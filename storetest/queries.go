@@ -125,9 +125,9 @@ func (h *harness) manyIDs(entityType string, n int) (ids []annals.PersistenceID)
 
 func idsOfMany(h *harness) {
 	things := h.manyIDs("Thing", 101)
-	others := h.manyIDs("Other", 3)
+	others := h.manyIDs("Thin", 3)
 	h.wantIDs("Thing", things)
-	h.wantIDs("Other", others)
+	h.wantIDs("Thin", others)
 	h.wantIDs("None", nil)
 	h.wantIDs("", append(things, others...))
 }
@@ -158,6 +158,9 @@ func idsOfDeleted(h *harness) {
 	h.writeSizes(b, 0, 3)
 	h.deleteTo(a, 6) // within a commit
 	h.deleteTo(b, annals.MaxSeqNr)
+	if h.caps.Snapshots {
+		h.saveSnapshot(snapshotOf(h.id(), 1)) // of an entity without events or a state
+	}
 	h.wantIDs("", []annals.PersistenceID{a, b})
 }
 

@@ -28,7 +28,7 @@ func (h *harness) sound() map[annals.PersistenceID][]string {
 	h.Helper()
 	all := map[annals.PersistenceID][]string{}
 	if h.caps.Events {
-		id, other, deleted := h.id(), h.idOf("Other"), h.id()
+		id, other, deleted := h.id(), h.idOf("Thin"), h.id()
 		h.writeSizes(id, 0, 1, 3, 1)
 		h.write(other, 0, 1)
 		h.deleteTo(deleted, h.write(deleted, 0, 3))
@@ -81,7 +81,7 @@ func checkSound(h *harness) {
 
 func scanAll(h *harness) {
 	all := slices.Sorted(maps.Keys(h.sound()))
-	for _, entityType := range []string{"", "Thing", "Other", "State", "annals.test", "None"} {
+	for _, entityType := range []string{"", "Thing", "Thin", "State", "annals.test", "None"} {
 		of := slices.DeleteFunc(slices.Clone(all), func(id annals.PersistenceID) bool { return entityType != "" && id.Type() != entityType })
 		ids, _ := h.scan(entityType, "", -1)
 		h.wantEqual(ids, of, "ids of a scan of type %q", entityType)
