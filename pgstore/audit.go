@@ -16,10 +16,10 @@ import (
 
 // Audit is driver.Auditor: it looks whether queries find the rows of id, and whether there is one state. It is one statement.
 func (v *view) Audit(ctx context.Context, id annals.PersistenceID) (found []*ability.Damage, err error) {
-	const misplaced = `SELECT '%s', '%s', min(%s), max(%[3]s), count(*) FROM "%s" WHERE persistence_id = $1 AND (slice <> $2::int OR entity_type <> $3::text)`
+	const misplaced = `SELECT '%s', '%s', min(%s), max(%[3]s), count(*) FROM "%s" WHERE persistence_id = $1 AND (slice <> $2::int OR entity_type <> $3::text OR %[5]s)`
 	parts := []string{
-		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "journal", "seq_nr", "event_journal")),
-		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "snapshot", "seq_nr", "snapshot")),
+		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "journal", "seq_nr", "event_journal", "seq_nr < 1 AND NOT deleted")),
+		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "snapshot", "seq_nr", "snapshot", "FALSE")),
 	}
 	if v.s.snapshotsAreFollowed() { // a follower that begins with snapshots finds one at the time of its event
 		parts = append(parts, v.s.fill(`SELECT 'index', 'snapshot', min(seq_nr), max(seq_nr), count(*) FROM `+snapshotsOfEvents+` JOIN "event_journal" e USING (persistence_id, seq_nr)
@@ -27,12 +27,14 @@ func (v *view) Audit(ctx context.Context, id annals.PersistenceID) (found []*abi
 	}
 	own := v.s.stateTable(id)
 	for _, t := range v.s.stateTables("") {
-		text := fmt.Sprintf(misplaced, ability.Key, "state", "revision", "durable_state")
+		text := fmt.Sprintf(misplaced, ability.Key, "state", "revision", "durable_state", "FALSE")
 		if t.name != own.name { // it has the states of other types
 			text = `SELECT 'key', 'state', min(revision), max(revision), count(*) FROM "durable_state" WHERE persistence_id = $1`
 		}
 		parts = append(parts, t.fill(text))
 	}
+	parts = append(parts, own.fill(`SELECT 'state', 'state', min(revision), max(revision), count(*) FROM "durable_state" WHERE persistence_id = $1
+		AND "write_ids" !~ '^([1-9][0-9]*/-?[0-9]+/[-0-9a-f]{36}( |$))*$'`)) // what only writes read
 	parts = append(parts, own.fill(`SELECT 'doubled', 'state', min(revision), max(revision), count(*) FROM "durable_state" WHERE persistence_id = $1 HAVING count(*) > 1`))
 	rows, err := v.reader(ctx).Query(ctx, strings.Join(parts, " UNION ALL "), string(id), id.Slice(), id.Type())
 	if err != nil {
@@ -42,8 +44,9 @@ func (v *view) Audit(ctx context.Context, id annals.PersistenceID) (found []*abi
 	var from, to *int64
 	var count int64
 	texts := map[ability.Code]string{
-		ability.Key:     "%d rows in the table of the %s have the slice or type of another entity, or are for another table",
+		ability.Key:     "%d rows in the table of the %s have the slice, type or number of no such entity, or are for another table",
 		ability.Index:   "%d row in the table of the %s does not have the time of its event",
+		ability.State:   "%d row of the %s names its last writes by no write ids",
 		ability.Doubled: "%d rows of the %s",
 	}
 	_, err = pgx.ForEachRow(rows, []any{&code, &table, &from, &to, &count}, func() error {

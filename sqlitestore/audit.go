@@ -12,12 +12,13 @@ import (
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/ability"
 	"github.com/annals-go/annals/driver"
+	"github.com/annals-go/annals/internal/writes"
 )
 
 // Audit is driver.Auditor: it looks whether queries find the rows of id.
 func (v view) Audit(ctx context.Context, id annals.PersistenceID) (found []*ability.Damage, err error) {
 	const numbers = `SELECT count(*) AS n, min(%s) AS low, max(%[1]s) AS high FROM `
-	const misplaced = numbers + `%s WHERE persistence_id = ?1 AND (?4 OR slice <> ?2 OR entity_type <> ?3)`
+	const misplaced = numbers + `%s WHERE persistence_id = ?1 AND (?4 OR slice <> ?2 OR entity_type <> ?3 OR %[3]s)`
 	// A follower that begins with snapshots finds one at the time of its event.
 	moved := fmt.Sprintf(numbers, "seq_nr") + `snapshot s JOIN event_journal e USING (persistence_id, seq_nr)
 		WHERE s.persistence_id = ?1 AND e.deleted = 0 AND s.db_timestamp <> e.db_timestamp`
@@ -30,16 +31,29 @@ func (v view) Audit(ctx context.Context, id annals.PersistenceID) (found []*abil
 			})
 			return err
 		}
-		number, others := "seq_nr", v.b.types.tables("")
+		own := v.b.types.of(id.Type())
+		number, wrong, others := "seq_nr", "seq_nr < 1 AND NOT deleted", v.b.types.tables("")
 		for i, table := range slices.Concat([]string{"event_journal", "snapshot"}, others) {
+			if i == 1 {
+				wrong = "FALSE" // readers find a number that is wrong
+			}
 			if i == 2 {
 				number = "revision"
 			}
-			foreign := i >= 2 && table != v.b.types.of(id.Type()).table // it has the states of other types
-			what := "rows in table " + table + " have the slice or type of another entity, or are for another table"
-			if err := look(ability.Key, what, fmt.Sprintf(misplaced, number, table), string(id), int64(id.Slice()), id.Type(), foreign); err != nil {
+			foreign := i >= 2 && table != own.table // it has the states of other types
+			what := "rows in table " + table + " have the slice, type or number of no such entity, or are for another table"
+			if err := look(ability.Key, what, fmt.Sprintf(misplaced, number, table, wrong), string(id), int64(id.Slice()), id.Type(), foreign); err != nil {
 				return err
 			}
+		}
+		_, err := q.row(ctx, own.last, []any{string(id)}, func(r *values) { // what only writes read
+			revision := annals.SeqNr(r.any64("revision"))
+			if _, err := writes.Parse(r.optionalText("writes")); err != nil {
+				found = append(found, &ability.Damage{Code: ability.State, ID: id, From: revision, To: revision, Err: fmt.Errorf("column writes: %w", err)})
+			}
+		})
+		if err != nil {
+			return err
 		}
 		return look(ability.Index, "snapshots do not have the time of their event", moved, string(id))
 	})
