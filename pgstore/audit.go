@@ -17,8 +17,9 @@ import (
 // Audit is driver.Auditor: it looks whether queries find the rows of id, and whether there is one state. It is one statement.
 func (v *view) Audit(ctx context.Context, id annals.PersistenceID) (found []*ability.Damage, err error) {
 	const misplaced = `SELECT '%s', '%s', min(%s), max(%[3]s), count(*) FROM "%s" WHERE persistence_id = $1 AND (slice <> $2::int OR entity_type <> $3::text OR %[5]s)`
+	const hidden = `NOT deleted AND seq_nr < greatest(1, (SELECT max(seq_nr) FROM "event_journal" WHERE persistence_id = $1 AND deleted))` // from readers, and not from queries
 	parts := []string{
-		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "journal", "seq_nr", "event_journal", "seq_nr < 1 AND NOT deleted")),
+		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "journal", "seq_nr", "event_journal", hidden)),
 		v.s.fill(fmt.Sprintf(misplaced, ability.Key, "snapshot", "seq_nr", "snapshot", "FALSE")),
 	}
 	if v.s.snapshotsAreFollowed() { // a follower that begins with snapshots finds one at the time of its event
@@ -44,7 +45,7 @@ func (v *view) Audit(ctx context.Context, id annals.PersistenceID) (found []*abi
 	var from, to *int64
 	var count int64
 	texts := map[ability.Code]string{
-		ability.Key:     "%d rows in the table of the %s have the slice, type or number of no such entity, or are for another table",
+		ability.Key:     "%d rows in the table of the %s have the slice, type or number of no such entity, are below a deleted one, or are for another table",
 		ability.Index:   "%d row in the table of the %s does not have the time of its event",
 		ability.State:   "%d row of the %s names its last writes by no write ids",
 		ability.Doubled: "%d rows of the %s",

@@ -26,7 +26,7 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 	s = openAt(tb, url, pgstore.Options{StateTypes: map[string]annals.StateType[pgx.Tx]{"Own": {Table: "durable_state_own"}}})
 	plugin := annals.NewWriteID()
 	newest := verifytest.Fill(tb, s,
-		[]annals.PersistenceID{"sound", "T|sound", "T|missing", "T|first", "T|newest", "T|hole", "T|unreadable", "T|snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot type", "T|moved", "T|zero"},
+		[]annals.PersistenceID{"sound", "T|sound", "T|missing", "T|first", "T|newest", "T|hole", "T|unreadable", "T|snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot type", "T|moved", "T|zero", "T|hidden"},
 		[]annals.PersistenceID{"S|sound", "S|unreadable", "S|old", "S|slice", "S|twice", "S|writes", "Own|sound", "Own|elsewhere", "Other|in own"},
 		func(c *annals.Commit) {
 			if c.ID == "T|hole" {
@@ -51,6 +51,7 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 		UPDATE snapshot SET db_timestamp = db_timestamp + interval '1 microsecond' WHERE persistence_id = 'T|moved';
 		UPDATE durable_state SET db_timestamp = 'infinity' WHERE persistence_id = 'S|unreadable';
 		UPDATE event_journal SET seq_nr = 0 WHERE persistence_id = 'T|zero' AND seq_nr = 5;
+		UPDATE event_journal SET deleted = true WHERE persistence_id = 'T|hidden' AND seq_nr = 3;
 		UPDATE durable_state SET write_ids = 'x' WHERE persistence_id = 'S|writes';
 		UPDATE durable_state SET revision = 1 WHERE persistence_id = 'S|old';
 		UPDATE durable_state SET slice = (slice + 1) % 1024 WHERE persistence_id = 'S|slice';
@@ -59,7 +60,7 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 		INSERT INTO durable_state_own SELECT * FROM durable_state WHERE persistence_id = 'Other|in own';
 		UPDATE akka_projection_timestamp_offset_store SET slice = (slice + 1) % 1024 WHERE persistence_id = 'T|sound'`)
 	return s, []string{"missing T|missing 2 2", "missing T|missing 4 4", "missing T|first 1 1", "hole T|hole 4 4",
-			"unreadable T|unreadable 4 4", "snapshot T|snapshot 3 3", "orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot type 3 3", "index T|moved 3 3", "key T|zero 0 0", "state S|writes 2 2",
+			"unreadable T|unreadable 4 4", "snapshot T|snapshot 3 3", "orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot type 3 3", "index T|moved 3 3", "key T|zero 0 0", "key T|hidden 1 2", "state S|writes 2 2",
 			"state S|unreadable 2 2", "state S|old 1 2", "key S|slice 2 2", "doubled S|twice 1 2", "key Own|elsewhere 2 2", "key Other|in own 2 2", "key T|sound 0 0"},
 		map[ability.Code]string{
 			ability.Incomplete: "each event has a row, and nothing else tells what was written together",
