@@ -103,3 +103,13 @@ func TestDamagedIndex(t *testing.T) {
 	verifytest.Want(t, openAt(t, path, sqlitestore.Options{CreateTables: new(false)}), verify.Options{}, "index  0 0")
 	verifytest.Want(t, s, verify.Options{IDs: []annals.PersistenceID{"T|1"}})
 }
+
+// An event that is marked as deleted behind others is found with its number.
+func TestDeletedBehindOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "annals.db")
+	s, db := openAt(t, path, sqlitestore.Options{}), raw(t, path)
+	mustAppend(t, s, commit("T|1", 0, 3))
+	mustExec(t, db, "UPDATE event_journal SET deleted = 1 WHERE seq_nr = 2")
+	verifytest.Want(t, s, verify.Options{}, "unreadable T|1 2 2")
+}

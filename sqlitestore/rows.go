@@ -62,7 +62,7 @@ func (r *eventRow) read(v *values) error {
 }
 
 func (r *eventRow) corrupt(err error) error {
-	return &annals.Error{ID: r.ID, Kind: annals.ErrCorrupt, Err: fmt.Errorf("event %d: %w", r.SeqNr, err)}
+	return &annals.Error{ID: r.ID, Kind: annals.ErrCorrupt, Err: &ability.Damage{From: r.SeqNr, To: r.SeqNr, Err: fmt.Errorf("event %d: %w", r.SeqNr, err)}}
 }
 
 // metadataArgs are the values of the three columns of metadata.
