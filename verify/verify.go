@@ -155,7 +155,7 @@ func (r *run) all(yield func(Step) bool) error {
 			select {
 			case <-pace:
 			case <-r.ctx.Done():
-				return r.ctx.Err()
+				return ended(r.ctx)
 			}
 		}
 	}
@@ -165,6 +165,10 @@ func (r *run) all(yield func(Step) bool) error {
 		}
 	}
 	return r.unlisted()
+}
+
+func ended(ctx context.Context) error {
+	return &annals.Error{Op: "verify", Kind: annals.ErrUnavailable, Err: ctx.Err()}
 }
 
 // steps are the entities to check.
@@ -213,8 +217,8 @@ func (r *run) step(scanned ability.Scanned) error {
 // settle looks at the first suspect again: what is found twice is no write in progress.
 func (r *run) settle() error {
 	s := r.waiting[0]
-	if err := backoff.Sleep(r.ctx, r.Settle-time.Since(s.seen)); err != nil {
-		return err
+	if backoff.Sleep(r.ctx, r.Settle-time.Since(s.seen)) != nil {
+		return ended(r.ctx)
 	}
 	found, err := r.look(s.ID)
 	if err != nil {

@@ -128,3 +128,28 @@ func TestNarrowed(t *testing.T) {
 	verifytest.Want(t, s, verify.Options{IDs: []annals.PersistenceID{"T|d", "T|b"}}, "orphan T|d 1 1")
 	verifytest.Want(t, s, verify.Options{Type: "T", Since: later}, "orphan T|d 1 1")
 }
+
+// The end of the context is an error of its kind, also while a run waits for its pace or for a second look.
+func TestEndOfTheContext(t *testing.T) {
+	t.Parallel()
+	for _, o := range []verify.Options{{Rate: 1}, {Settle: time.Hour}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := checked{newStore(t), func(id annals.PersistenceID) (found []*ability.Damage, _ error) {
+			if id == "T|b" {
+				found = append(found, &ability.Damage{Code: ability.Missing, ID: id, From: 1, To: 1, Err: errors.New("lost")})
+			}
+			return found, nil
+		}}
+		steps := 0
+		for step, err := range verify.Store(ctx, s, o) {
+			if cancel(); err != nil && (!errors.Is(err, annals.ErrUnavailable) || !errors.Is(err, context.Canceled) || step.After != "T|a") {
+				t.Errorf("%+v: %v, behind %q", o, err, step.After)
+			}
+			steps++
+		}
+		if steps != 2 {
+			t.Errorf("%+v: %d steps", o, steps)
+		}
+		cancel()
+	}
+}
