@@ -86,6 +86,7 @@ type Scanned struct {
 type Scanner interface {
 	// Scan yields the id of each entity of which there is a row, also if queries and Query.IDs do not find it, and ids in which the library keeps
 	// its own data. entityType "" is any type. It begins behind the step whose After is after, or at the beginning. A store that spreads an
-	// entity over several places may yield its id again. An after that no Scan of the store has yielded is ErrInvalid.
+	// entity over several places may yield its id again. An after that no Scan of the store can have yielded is
+	// ErrInvalid, and so is an entityType that no entity can have.
 	Scan(ctx context.Context, entityType, after string) iter.Seq2[Scanned, error]
 }

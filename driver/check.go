@@ -246,7 +246,7 @@ func (c *check) audit() error {
 
 // Scan is ability.Scanner. The ids of a Driver that has none are those of its Query.
 func (s *store) Scan(ctx context.Context, entityType, after string) iter.Seq2[ability.Scanned, error] {
-	_, fault := offered[ability.Scanner](s, nil)
+	_, fault := offered[ability.Scanner](s, valid.Filter("", annals.Filter{Type: entityType}))
 	size := func(ability.Scanned) (events, bytes int) { return 0, 0 }
 	return each(ctx, s, annals.Call{Op: "scan"}, fault, size, func(ctx context.Context) iter.Seq2[ability.Scanned, error] {
 		if d, ok := s.driver.(ability.Scanner); ok {

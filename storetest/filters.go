@@ -38,6 +38,10 @@ func invalidFilters(h *harness) {
 		for _, entityType := range []string{"Thing|", "\xff"} {
 			_, err := collect(q.IDs(h.ctx, entityType, ""))
 			h.wantNamed(err, annals.ErrInvalid, operation{name: "query ids"}, fmt.Sprintf("of the type %q", entityType))
+			if s, err := ability.Of[ability.Scanner](h.store); err == nil {
+				_, err := collect(s.Scan(h.ctx, entityType, ""))
+				h.wantNamed(err, annals.ErrInvalid, operation{name: "scan"}, fmt.Sprintf("of the type %q", entityType))
+			}
 		}
 	}
 	wrong := []annals.Filter{
