@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -47,10 +48,13 @@ func (v view) Audit(ctx context.Context, id annals.PersistenceID) (found []*abil
 			}
 		}
 		_, err := q.row(ctx, own.last, []any{string(id)}, func(r *values) { // what only writes read
-			revision := annals.SeqNr(r.any64("revision"))
-			if _, err := writes.Parse(r.optionalText("writes")); err != nil {
+			n, _ := r.take().(int64) // what else it may be is found where the state is read
+			_, err := writes.Parse(r.optionalText("writes"))
+			if err = cmp.Or(r.err, err); err != nil {
+				revision := annals.SeqNr(n)
 				found = append(found, &ability.Damage{Code: ability.State, ID: id, From: revision, To: revision, Err: fmt.Errorf("column writes: %w", err)})
 			}
+			r.err = nil
 		})
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 	s, db := openAt(tb, path, o), raw(tb, path)
 	newest := verifytest.Fill(tb, s,
 		[]annals.PersistenceID{"sound", "T|sound", "T|missing", "T|first", "T|newest", "T|unreadable", "T|tags", "T|checksum", "T|snapshot", "T|sum of snapshot", "T|orphan", "T|slice", "T|type", "T|snapshot slice", "T|moved", "T|zero"},
-		[]annals.PersistenceID{"S|sound", "S|unreadable", "S|checksum", "S|old", "S|type", "S|writes", "Own|sound", "Own|elsewhere", "Other|in own"}, nil)
+		[]annals.PersistenceID{"S|sound", "S|unreadable", "S|checksum", "S|old", "S|type", "S|writes", "S|blob", "S|revision", "Own|sound", "Own|elsewhere", "Other|in own"}, nil)
 	if err := s.Offsets().Save(ctx, annals.Progress{Projection: "p", Offsets: []annals.Offset{{Time: newest.Time, ID: "T|sound", SeqNr: 5}}}); err != nil {
 		tb.Fatal(err)
 	}
@@ -36,6 +36,8 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 		"UPDATE event_journal SET event_payload = x'00' WHERE persistence_id = 'T|checksum' AND seq_nr = 4",
 		"UPDATE event_journal SET seq_nr = 0 WHERE persistence_id = 'T|zero' AND seq_nr = 5",
 		"UPDATE durable_state SET writes = 'x' WHERE persistence_id = 'S|writes'",
+		"UPDATE durable_state SET writes = x'00' WHERE persistence_id = 'S|blob'",
+		"UPDATE durable_state SET revision = 'x' WHERE persistence_id = 'S|revision'",
 		"UPDATE snapshot SET ser_id = 0 WHERE persistence_id = 'T|snapshot'",
 		"UPDATE snapshot SET snapshot = x'00' WHERE persistence_id = 'T|sum of snapshot'",
 		"DELETE FROM event_journal WHERE persistence_id = 'T|orphan'",
@@ -59,7 +61,7 @@ func damaged(tb testing.TB) (annals.Store, []string, map[ability.Code]string) {
 	breakHeader(tb, path)
 	return openAt(tb, path, o), []string{"missing T|missing 2 2", "missing T|missing 4 4", "missing T|first 1 1",
 			"unreadable T|unreadable 2 2", "unreadable T|unreadable 3 3", "unreadable T|tags 4 4", "checksum T|checksum 4 4", "snapshot T|snapshot 3 3", "checksum T|sum of snapshot 3 3",
-			"orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot slice 3 3", "index T|moved 3 3", "key T|zero 0 0", "state S|writes 2 2",
+			"orphan T|orphan 3 3", "key T|slice 2 3", "key T|type 5 5", "key T|snapshot slice 3 3", "index T|moved 3 3", "key T|zero 0 0", "state S|writes 2 2", "state S|blob 2 2", "state S|revision 1 1",
 			"state S|unreadable 1 1", "checksum S|checksum 2 2", "state S|old 1 2", "key S|type 2 2", "key Own|elsewhere 2 2", "key Other|in own 2 2", "key T|sound 0 0", "file  0 0"},
 		map[ability.Code]string{
 			ability.Hole:       "no other system writes to the tables, so a number without a row is lost",
