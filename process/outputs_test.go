@@ -43,10 +43,7 @@ func (panicking) Decode(annals.Payload) (string, error) { panic("on purpose") }
 func TestPanicOfCodec(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		r := w.sending(t, panicking{codec.JSON[string]("text")}, func(context.Context, string, string, string) (int, error) { return 0, nil })
 		w.do(t, "Here|h", wish{For: "a", Do: "ask", Name: "x"})
 		w.do(t, "Here|h", wish{For: "b", Do: "set", Name: "t"})
@@ -64,10 +61,7 @@ func TestPanicOfCodec(t *testing.T) {
 func TestErrorAfterSendTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		sent := 0
 		r := w.sending(t, codec.JSON[string]("text"), func(ctx context.Context, _, recipient, _ string) (int, error) {
 			if recipient == "x'" {
@@ -220,10 +214,7 @@ func TestStepsThatAreRefused(t *testing.T) {
 func TestTimersOfFailingStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		w.fail("x", &annals.Error{Op: "ask", Kind: annals.ErrUnavailable, Err: errors.New("on purpose")})
 		p := listing
 		p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
@@ -386,10 +377,7 @@ func TestSettleBesideAnotherRunner(t *testing.T) {
 func TestStopWhileSending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		var sent atomic.Int64
 		r := w.sending(t, codec.JSON[string]("text"), func(context.Context, string, string, string) (int, error) {
 			sent.Add(1)
@@ -438,10 +426,7 @@ func TestFaultOfOneInstance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, err := newWorld(memstore.New())
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := newWorldInMemory(t)
 				p := listing
 				p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
 					a, ok := in.Value.(process.Answer)

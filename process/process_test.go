@@ -457,10 +457,7 @@ func TestAskOnce(t *testing.T) {
 func TestReactEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		p, ended := listing, sync.Map{}
 		p.React = func(s map[string]int, in process.Input) (process.Step[note], error) {
 			if _, before := ended.LoadOrStore(fmt.Sprintf("%T", in.Value), true); !before {

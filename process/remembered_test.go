@@ -55,10 +55,7 @@ func TestAnswerWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, err := newWorld(memstore.New())
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := newWorldInMemory(t)
 				var broken atomic.Bool
 				broken.Store(true)
 				p := listing
@@ -138,10 +135,7 @@ func errorText(err error) string {
 func TestCommandsBesideOneThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		var fails atomic.Bool
 		fails.Store(true)
 		late := map[string]int{} // what the recipients have got of keys that they do not know any more
@@ -187,10 +181,7 @@ func TestCommandsBesideOneThatFails(t *testing.T) {
 func TestResetOfParkedInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		fails, sent := true, map[string]int{}
 		r := w.sending(t, codec.JSON[string]("text"), func(_ context.Context, key, recipient, _ string) (int, error) {
 			if recipient == "y'" && fails {
@@ -263,10 +254,7 @@ func TestStoredSteps(t *testing.T) {
 func TestSlowFaultOfOneInstance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(memstore.New())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := newWorldInMemory(t)
 		r := w.sending(t, codec.JSON[string]("text"), func(_ context.Context, key, _, _ string) (int, error) {
 			if strings.HasPrefix(key, "Listing|a/") {
 				time.Sleep(5 * time.Second)
@@ -290,10 +278,7 @@ func TestManySlowFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w, err := newWorld(memstore.New())
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := newWorldInMemory(t)
 				sent := 0
 				r := w.sending(t, codec.JSON[string]("text"), func(_ context.Context, _, recipient, _ string) (int, error) {
 					if recipient != "x" {

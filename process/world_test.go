@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/annals-go/annals"
 	"github.com/annals-go/annals/aggregate"
 	"github.com/annals-go/annals/behavior"
 	"github.com/annals-go/annals/codec"
+	"github.com/annals-go/annals/memstore"
 	"github.com/annals-go/annals/process"
 	"github.com/annals-go/annals/projection"
 )
@@ -140,6 +142,16 @@ func newWorld(store annals.Store) (*world, error) {
 	}
 	w.boxes, err = aggregate.New(store, boxes, aggregate.Options{})
 	return w, err
+}
+
+// newWorldInMemory returns a world on a store in memory.
+func newWorldInMemory(t *testing.T) *world {
+	t.Helper()
+	w, err := newWorld(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // runner is a Runner on the store of w, or on one that does the same with faults.
